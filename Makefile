@@ -1,0 +1,53 @@
+# The front door. `make serve` and `make test` are all a newcomer needs; both install what is missing (Debian packages, as root or with sudo).
+MESON_ARGS ?=
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+BUILD_PACKAGES := gcc meson ninja-build pkg-config python3 libseccomp-dev libmd-dev
+TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-pytest-timeout libcmocka-dev clang-format clang-tidy \
+	python3-numpy python3-pandas python3-matplotlib nodejs git perl gcc util-linux strace \
+	qemu-system-x86 busybox-static cpio dpkg-dev
+BENCH_PACKAGES := $(BUILD_PACKAGES) bubblewrap
+
+.PHONY: all build serve test bench mutants format install clean
+
+all: build
+
+# Installs the packages of the list that are not there yet; asks nothing, and does nothing when all are there.
+define need
+	@missing=$$(for p in $(1); do dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done); \
+	if [ -n "$$missing" ]; then echo "installing:" $$missing; \
+	$(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; fi
+endef
+
+build:
+	$(call need,$(BUILD_PACKAGES))
+	@[ -f build/build.ninja ] || meson setup build $(MESON_ARGS)
+	@ninja -C build
+
+serve: build
+	@echo "The service (POST /execute on 127.0.0.1:8640) is the next milestone; see CHANGELOG.md."
+	@echo "What works today, without any service:"
+	@echo "    build/glovebox run -c 'print(2 + 2)'"
+	@build/glovebox run -c 'print(2 + 2)'
+
+test:
+	$(call need,$(TEST_PACKAGES))
+	@tests/run
+
+mutants:
+	$(call need,$(TEST_PACKAGES))
+	@tests/mutants
+
+bench: build
+	$(call need,$(BENCH_PACKAGES))
+	@bench/run
+
+format:
+	$(call need,clang-format)
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: build
+	@meson install -C build
+
+clean:
+	rm -rf build build-test build-asan

@@ -1,0 +1,59 @@
+/* The native backend: this host's kernel, by the steps of sandbox/steps.c. */
+#include "backend/backend.h"
+
+#include "base/text.h"
+#include "sandbox/launch.h"
+#include "sandbox/outputs.h"
+#include "sandbox/seccomp.h"
+#include "sandbox/steps.h"
+#include "sandbox/supervise.h"
+
+#include <sha2.h>
+#include <stdio.h>
+#include <string.h>
+
+static void hash_text(SHA2_CTX *ctx, const char *text)
+{
+    SHA256Update(ctx, (const uint8_t *)text, strlen(text) + 1);
+}
+
+/* Two runs have the same hash exactly if the same things were allowed to them. */
+static void hash_policy(const struct gb_spec *spec, char *ret_hex)
+{
+    SHA2_CTX ctx;
+    const struct gb_seccomp_filter *filter = gb_seccomp_filter();
+    SHA256Init(&ctx);
+    hash_text(&ctx, "glovebox policy 1 native");
+    for (size_t i = 0; i < gb_limit_count; i++) {
+        char text[32];
+        gb_text_decimal(gb_limits_get(&spec->limits, &gb_limit_rows[i]), gb_limit_rows[i].decimals, text, sizeof(text));
+        hash_text(&ctx, text);
+    }
+    hash_text(&ctx, spec->rootfs ? spec->rootfs : "");
+    hash_text(&ctx, spec->degraded ? spec->degraded : "");
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        hash_text(&ctx, spec->mounts[i].source);
+        hash_text(&ctx, spec->mounts[i].target);
+        hash_text(&ctx, spec->mounts[i].writable ? "rw" : "ro");
+    }
+    SHA256Update(&ctx, (const uint8_t *)filter->code, filter->len * sizeof(*filter->code));
+    SHA256End(&ctx, ret_hex);
+}
+
+static int native_run(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context, struct gb_result *result,
+                      struct gb_err *err)
+{
+    struct gb_box box;
+    gb_box_init(&box, spec);
+    hash_policy(spec, box.receipt.policy_hash);
+    int r = gb_launch(&box, err);
+    if (!r)
+        r = gb_supervise(&box, on_output, context, result, err);
+    if (!r)
+        r = gb_outputs_collect(&box, result, err);
+    gb_box_done(&box);
+    return r;
+}
+
+const struct gb_backend gb_backend_native = {"native", "namespaces, cgroups, landlock and seccomp of this host's kernel",
+                                             native_run};

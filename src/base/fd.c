@@ -1,0 +1,106 @@
+#include "base/fd.h"
+
+#include "base/auto.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+int gb_fd_write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+    while (len) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int gb_fd_put(int dir_fd, const char *name, const char *text)
+{
+    AUTO_FD fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    size_t len = strlen(text);
+    ssize_t n = write(fd, text, len);
+    if (n < 0)
+        return -errno;
+    return (size_t)n == len ? 0 : -EIO;
+}
+
+ssize_t gb_fd_get(int dir_fd, const char *name, char *buf, size_t size)
+{
+    AUTO_FD fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t used = 0;
+    while (used < size - 1) {
+        ssize_t n = read(fd, buf + used, size - 1 - used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (!n)
+            break;
+        used += (size_t)n;
+    }
+    buf[used] = '\0';
+    return (ssize_t)used;
+}
+
+static int to_int(const char *text, int64_t *ret_value)
+{
+    if (!strncmp(text, "max", 3)) {
+        *ret_value = INT64_MAX;
+        return 0;
+    }
+    char *end;
+    errno = 0;
+    int64_t value = strtoimax(text, &end, 10);
+    if (end == text || errno)
+        return -EINVAL;
+    *ret_value = value;
+    return 0;
+}
+
+int gb_fd_get_int(int dir_fd, const char *name, int64_t *ret_value)
+{
+    char text[64];
+    ssize_t n = gb_fd_get(dir_fd, name, text, sizeof(text));
+    return n < 0 ? (int)n : to_int(text, ret_value);
+}
+
+int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value)
+{
+    size_t len = strlen(key);
+    for (const char *line = text; line && *line;) {
+        if (!strncmp(line, key, len) && line[len] == ' ')
+            return to_int(line + len + 1, ret_value);
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    return -ENOENT;
+}
+
+ssize_t gb_fd_copy(int out_fd, int in_fd)
+{
+    ssize_t total = 0;
+    for (;;) {
+        ssize_t n = sendfile(out_fd, in_fd, NULL, 1 << 20);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (!n)
+            return total;
+        total += n;
+    }
+}

@@ -1,0 +1,18 @@
+/* Small files through descriptors. Everything opened here is close-on-exec from birth. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+int gb_fd_write_all(int fd, const void *data, size_t len);
+/* Opens dir_fd/name for writing and writes text in one write(2), as control files of the kernel want it. */
+int gb_fd_put(int dir_fd, const char *name, const char *text);
+/* Reads dir_fd/name as NUL-terminated text of at most size - 1 bytes. Returns its length or -errno. */
+ssize_t gb_fd_get(int dir_fd, const char *name, char *buf, size_t size);
+/* Reads one number from dir_fd/name ("max" reads as INT64_MAX). */
+int gb_fd_get_int(int dir_fd, const char *name, int64_t *ret_value);
+/* Finds "key value" in the lines of text. 0 or -ENOENT. */
+int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value);
+/* Copies up to the end of in_fd. Returns bytes copied or -errno. */
+ssize_t gb_fd_copy(int out_fd, int in_fd);

@@ -1,0 +1,90 @@
+#include "base/json_write.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void escape(struct gb_buf *out, const char *text, size_t len)
+{
+    gb_buf_puts(out, "\"");
+    for (size_t i = 0; i < len;) {
+        size_t n = gb_text_utf8_len(text + i, len - i);
+        unsigned char c = (unsigned char)text[i];
+        if (!n) {
+            gb_buf_puts(out, "\xEF\xBF\xBD");
+            n = 1;
+        } else if (c == '"' || c == '\\') {
+            gb_buf_printf(out, "\\%c", c);
+        } else if (c == '\n') {
+            gb_buf_puts(out, "\\n");
+        } else if (c < 0x20 || c == 0x7f) {
+            gb_buf_printf(out, "\\u%04x", c);
+        } else {
+            gb_buf_add(out, text + i, n);
+        }
+        i += n;
+    }
+    gb_buf_puts(out, "\"");
+}
+
+static void lead(struct gb_json *j, const char *key)
+{
+    if (!j->first)
+        gb_buf_puts(j->out, ",");
+    j->first = false;
+    if (key) {
+        escape(j->out, key, strlen(key));
+        gb_buf_puts(j->out, ":");
+    }
+}
+
+void gb_json_open(struct gb_json *j, const char *key, char bracket)
+{
+    lead(j, key);
+    gb_buf_add(j->out, &bracket, 1);
+    j->first = true;
+}
+
+void gb_json_close(struct gb_json *j, char bracket)
+{
+    gb_buf_add(j->out, &bracket, 1);
+    j->first = false;
+}
+
+void gb_json_bytes(struct gb_json *j, const char *key, const char *text, size_t len)
+{
+    lead(j, key);
+    escape(j->out, text ? text : "", len);
+}
+
+void gb_json_text(struct gb_json *j, const char *key, const char *text)
+{
+    gb_json_bytes(j, key, text, text ? strlen(text) : 0);
+}
+
+void gb_json_int(struct gb_json *j, const char *key, int64_t value)
+{
+    lead(j, key);
+    gb_buf_printf(j->out, "%" PRId64, value);
+}
+
+void gb_json_decimal(struct gb_json *j, const char *key, int64_t value, unsigned decimals)
+{
+    char text[32];
+    lead(j, key);
+    gb_text_decimal(value, decimals, text, sizeof(text));
+    gb_buf_puts(j->out, text);
+}
+
+void gb_json_bool(struct gb_json *j, const char *key, bool value)
+{
+    lead(j, key);
+    gb_buf_puts(j->out, value ? "true" : "false");
+}
+
+void gb_json_null(struct gb_json *j, const char *key)
+{
+    lead(j, key);
+    gb_buf_puts(j->out, "null");
+}

@@ -1,0 +1,105 @@
+#include "base/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+int gb_text_parse_decimal(const char *text, unsigned decimals, int64_t *ret_value)
+{
+    int64_t value = 0;
+    unsigned behind = 0;
+    bool point = false, digit = false;
+    for (const char *p = text; *p; p++) {
+        if (*p == '.' && !point && decimals && digit) {
+            point = true;
+            digit = false;
+            continue;
+        }
+        if (*p < '0' || *p > '9' || (point && ++behind > decimals))
+            return -EINVAL;
+        digit = true;
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *p - '0', &value))
+            return -ERANGE;
+    }
+    if (!digit)
+        return -EINVAL;
+    for (; behind < decimals; behind++)
+        if (__builtin_mul_overflow(value, 10, &value))
+            return -ERANGE;
+    *ret_value = value;
+    return 0;
+}
+
+void gb_text_decimal(int64_t value, unsigned decimals, char *buf, size_t size)
+{
+    int64_t scale = 1;
+    for (unsigned i = 0; i < decimals; i++)
+        scale *= 10;
+    while (decimals && value % 10 == 0) {
+        value /= 10;
+        scale /= 10;
+        decimals--;
+    }
+    if (decimals)
+        snprintf(buf, size, "%s%" PRId64 ".%0*" PRId64, value < 0 ? "-" : "", (value < 0 ? -value : value) / scale,
+                 (int)decimals, (value < 0 ? -value : value) % scale);
+    else
+        snprintf(buf, size, "%" PRId64, value);
+}
+
+size_t gb_text_utf8_len(const char *p, size_t len)
+{
+    const unsigned char *s = (const unsigned char *)p;
+    if (!len)
+        return 0;
+    if (s[0] < 0x80)
+        return 1;
+    size_t n = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+    if (s[0] < 0xC2 || s[0] > 0xF4 || len < n)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    bool overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
+    bool surrogate = s[0] == 0xED && s[1] > 0x9F;
+    bool beyond = s[0] == 0xF4 && s[1] > 0x8F;
+    return overlong || surrogate || beyond ? 0 : n;
+}
+
+size_t gb_text_find_binary(const char *p, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t n = gb_text_utf8_len(p + i, len - i);
+        if (!n || !p[i])
+            return i;
+        i += n;
+    }
+    return len;
+}
+
+bool gb_text_is_relative_name(const char *name)
+{
+    if (!*name || strlen(name) >= 1024)
+        return false;
+    for (const char *p = name; p;) {
+        const char *end = strchrnul(p, '/');
+        size_t len = (size_t)(end - p);
+        if (!len || len > 255 || (len == 1 && p[0] == '.') || (len == 2 && p[0] == '.' && p[1] == '.'))
+            return false;
+        p = *end ? end + 1 : NULL;
+    }
+    return true;
+}
+
+bool gb_text_in_list(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *p = list; p && *p;) {
+        const char *end = strchrnul(p, ',');
+        if ((size_t)(end - p) == len && !memcmp(p, word, len))
+            return true;
+        p = *end ? end + 1 : end;
+    }
+    return false;
+}

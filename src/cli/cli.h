@@ -1,0 +1,29 @@
+/* What the verbs of the command line share: a table of verbs, and options as rows. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define EXIT_GLOVEBOX 125 /* Glovebox's own failure */
+
+struct verb {
+    const char *name, *summary;
+    int (*main)(int argc, char **argv); /* argv[0] is the verb */
+};
+
+extern const struct verb verb_run, verb_doctor, verb_selftest;
+
+/* One option of a verb. `apply` returns 0, or negative after having said why. value is NULL for an option that takes none. */
+struct option_row {
+    const char *name;  /* "--json"; one letter options are written "-c" */
+    const char *value; /* name of its value in the help text, or NULL */
+    const char *help;
+    int (*apply)(void *context, const struct option_row *row, const char *value);
+};
+
+/* Reads options up to the first word that is none, or behind "--". Returns the index of that word, or -1 after a message. Takes "--name value" and "--name=value". */
+int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, void *context, bool *ret_dashes);
+void options_print(const struct option_row *rows, size_t count);
+
+/* One line on standard error, with the program's name before it. Returns EXIT_GLOVEBOX. */
+int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

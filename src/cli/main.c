@@ -1,0 +1,43 @@
+/* glovebox: the command line. A verb is a file. */
+#include "cli/cli.h"
+
+#include "glovebox.h"
+
+#include "base/auto.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct verb *const verbs[] = {&verb_run, &verb_doctor, &verb_selftest};
+
+static int help(void)
+{
+    printf("glovebox %s: runs the tool calls of LLM agents in kernel-enforced boxes\n\nusage: glovebox VERB …\n\n", gb_version());
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+        printf("  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    printf("\n`glovebox VERB --help` tells more. Try: glovebox run -c 'print(2 + 2)'\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    /* Descriptors 0 to 2 must exist, or what we open next would be taken for them. */
+    for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0; fd = open("/dev/null", O_RDWR | O_CLOEXEC)) {
+        if (fd > 2) {
+            close(fd);
+            break;
+        }
+        fcntl(fd, F_SETFD, 0);
+    }
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return argc < 2 ? (help(), EXIT_GLOVEBOX) : help();
+    if (!strcmp(argv[1], "--version")) {
+        printf("glovebox %s\n", gb_version());
+        return 0;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+        if (!strcmp(argv[1], verbs[i]->name))
+            return verbs[i]->main(argc - 1, argv + 1);
+    return complain("there is no verb '%.64s'; `glovebox --help` lists them", argv[1]);
+}

@@ -1,0 +1,74 @@
+#include "cli/cli.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Words of the user may hold anything; what reaches a terminal holds no control characters. */
+int complain(const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+    fprintf(stderr, "glovebox: %s\n", text);
+    return EXIT_GLOVEBOX;
+}
+
+static const struct option_row *find(const struct option_row *rows, size_t count, const char *word, size_t len)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strlen(rows[i].name) == len && !memcmp(rows[i].name, word, len))
+            return &rows[i];
+    return NULL;
+}
+
+int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, void *context, bool *ret_dashes)
+{
+    int i = 1;
+    *ret_dashes = false;
+    for (; i < argc; i++) {
+        const char *word = argv[i];
+        if (!strcmp(word, "--")) {
+            *ret_dashes = true;
+            return i + 1;
+        }
+        if (word[0] != '-' || !word[1])
+            return i;
+        const char *equals = !strncmp(word, "--", 2) ? strchr(word, '=') : NULL;
+        const struct option_row *row = find(rows, count, word, equals ? (size_t)(equals - word) : strlen(word));
+        if (!row) {
+            complain("unknown option '%.100s'; `glovebox %s --help` lists them", word, argv[0]);
+            return -1;
+        }
+        const char *value = equals ? equals + 1 : NULL;
+        if (row->value && !value && ++i < argc)
+            value = argv[i];
+        if (row->value && !value) {
+            complain("%s takes a value: %s %s", row->name, row->name, row->value);
+            return -1;
+        }
+        if (!row->value && value) {
+            complain("%s takes no value", row->name);
+            return -1;
+        }
+        if (row->apply(context, row, value))
+            return -1;
+    }
+    return i;
+}
+
+void options_print(const struct option_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char left[64];
+        snprintf(left, sizeof(left), "%s%s%s", rows[i].name, rows[i].value ? " " : "", rows[i].value ? rows[i].value : "");
+        printf("  %-28s %s\n", left, rows[i].help);
+    }
+}

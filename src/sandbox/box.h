@@ -1,0 +1,38 @@
+/* One box from before its birth to after its death. The supervisor owns it; the set-up code in the new namespaces works on
+ * its own copy, which the fork made. */
+#pragma once
+
+#include "sandbox/cgroup.h"
+#include "spec/result.h"
+#include "spec/spec.h"
+
+#include <sys/types.h>
+
+struct gb_box {
+    const struct gb_spec *spec;
+    struct gb_receipt receipt;
+    struct gb_cgroup cgroup;
+
+    /* who the box is on the host */
+    uid_t host_uid;
+    gid_t host_gid;
+    int lease_fd; /* holds the uid while the box lives; -1 if the box runs under our own */
+
+    /* supervisor's side */
+    pid_t init_pid;
+    int init_fd;                      /* pidfd */
+    int channel, stdin_fd, out_fd[2]; /* our ends; out_fd is stdout, stderr */
+    int scratch_fd;                   /* root of the box's writable file system */
+
+    /* ends that the box inherits */
+    int box_channel, box_stdio[3];
+    int image_fd; /* glovebox-init */
+
+    /* used while setting up */
+    int proc_fd, source_fd, root_fd; /* host's /proc; where system directories come from; the new root */
+    int mount_fd[GB_MOUNTS];         /* directories that the operator named */
+};
+
+void gb_box_init(struct gb_box *box, const struct gb_spec *spec);
+/* Closes what is left open and removes the cgroup; the box must be dead. */
+void gb_box_done(struct gb_box *box);

@@ -1,0 +1,40 @@
+/* Privilege: none, and no way to any. */
+#include "sandbox/steps.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* no-new-privs. Should: make setuid bits and file capabilities mean nothing, for ever. */
+int gb_caps_no_new_privs(struct gb_box *box, struct gb_err *err)
+{
+    (void)box;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "set no_new_privs");
+    return 0;
+}
+
+/* capabilities. Should: empty all five sets and lock securebits, so that not even uid 0 would regain any. Must not: stop at the
+ * capabilities that our headers know: the kernel tells how many there are. */
+int gb_caps_drop(struct gb_box *box, struct gb_err *err)
+{
+    (void)box;
+    const unsigned long locked = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+                                 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+                                 SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+    if (prctl(PR_SET_SECUREBITS, locked, 0, 0, 0))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "lock securebits");
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "clear ambient capabilities");
+    for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
+            return gb_err_set(err, GB_ERR_LAYER, errno, "drop capability %lu from the bounding set", cap);
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    if (syscall(SYS_capset, &header, none))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "empty the capability sets");
+    return 0;
+}

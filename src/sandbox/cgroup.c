@@ -1,0 +1,452 @@
+#include "sandbox/cgroup.h"
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define CG_MOUNT    "/sys/fs/cgroup"
+#define CG_PREFIX   "glovebox-"
+#define MIB         ((int64_t)1 << 20)
+#define PERIOD_US   100000 /* the kernel's own default for the cpu quota */
+#define SMALL_STEP  (MIB / 4)
+#define STAT_BYTES  8192
+
+static const char *const controller_names[GB_CG_COUNT] = {"memory", "pids", "cpu", "cpuacct"};
+
+/* The two versions differ in file names more than in meaning. */
+static const struct {
+    const char *current, *peak, *file, *shmem;
+} names[] = {
+        [1] = {"memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_cache", "total_shmem"},
+        [2] = {"memory.current", "memory.peak", "file", "shmem"},
+};
+
+static int dir_of(const struct gb_cgroup *cg, enum gb_controller c)
+{
+    return cg->version == 2 ? cg->fd[0] : cg->fd[c];
+}
+
+void gb_cgroup_init(struct gb_cgroup *cg)
+{
+    *cg = (struct gb_cgroup){.event_fd = -1};
+    for (size_t i = 0; i < GB_CG_COUNT; i++)
+        cg->fd[i] = cg->parent_fd[i] = cg->tasks_fd[i] = -1;
+}
+
+/* --- where the cgroup goes --- */
+
+/* The path of this process's own cgroup: of a v1 controller, or of v2 for "". */
+static int own_path(const char *controller, char *path, size_t size)
+{
+    char text[4096];
+    ssize_t n = gb_fd_get(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
+    if (n < 0)
+        return (int)n;
+    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *list = strchr(line, ':');
+        char *where = list ? strchr(list + 1, ':') : NULL;
+        if (!where)
+            continue;
+        *where++ = '\0';
+        if (*controller ? gb_text_in_list(list + 1, controller) : !list[1]) {
+            snprintf(path, size, ".%s", where);
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+static int open_dir(int at, const char *path)
+{
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* A parent is usable if we may make directories in it and move processes below it. */
+static bool may_use(int fd)
+{
+    return !faccessat(fd, ".", W_OK, AT_EACCESS);
+}
+
+static const char *strip_root(const char *path)
+{
+    while (*path == '/')
+        path++;
+    return *path ? path : ".";
+}
+
+static int v1_open_parent(const struct gb_spec *spec, enum gb_controller c, struct gb_err *err)
+{
+    char base[64], own[PATH_MAX];
+    snprintf(base, sizeof(base), CG_MOUNT "/%s", controller_names[c]);
+    struct statfs fs;
+    AUTO_FD root = open_dir(AT_FDCWD, base);
+    if (root < 0 || fstatfs(root, &fs) || fs.f_type != CGROUP_SUPER_MAGIC)
+        return gb_err_set(err, GB_ERR_LAYER, ENOENT, "no cgroup v1 controller '%s' at %s", controller_names[c], base);
+    if (spec->cgroup_parent) {
+        int fd = open_dir(root, strip_root(spec->cgroup_parent));
+        if (fd < 0)
+            return gb_err_set(err, GB_ERR_LAYER, -fd, "cgroup parent '%s' of controller '%s'", spec->cgroup_parent,
+                              controller_names[c]);
+        return fd;
+    }
+    if (may_use(root))
+        return TAKE_FD(root);
+    AUTO_FD mine = own_path(controller_names[c], own, sizeof(own)) ? -1 : open_dir(root, own);
+    if (mine >= 0 && may_use(mine))
+        return TAKE_FD(mine);
+    gb_err_set(err, GB_ERR_LAYER, EACCES, "cgroup v1: no right to make a cgroup of controller '%s'", controller_names[c]);
+    gb_err_hint(err, "run as root, or have root make a directory in each of memory, pids, cpu and cpuacct that is yours and name "
+                     "it with --cgroup-parent");
+    return -EACCES;
+}
+
+/* May boxes be made right below fd: are the controllers on for its children, or can we turn them on? */
+static int v2_enable(int fd)
+{
+    char text[256];
+    ssize_t n = gb_fd_get(fd, "cgroup.subtree_control", text, sizeof(text));
+    if (n < 0)
+        return (int)n;
+    for (char *p = text; *p; p++)
+        if (*p == ' ' || *p == '\n')
+            *p = ',';
+    bool all = true;
+    for (size_t i = GB_CG_MEMORY; i <= GB_CG_CPU; i++)
+        all &= gb_text_in_list(text, controller_names[i]);
+    return all ? 0 : gb_fd_put(fd, "cgroup.subtree_control", "+memory +pids +cpu");
+}
+
+static int v2_open_parent(const struct gb_spec *spec, struct gb_err *err)
+{
+    AUTO_FD root = open_dir(AT_FDCWD, CG_MOUNT);
+    if (root < 0)
+        return gb_err_set(err, GB_ERR_LAYER, -root, "open %s", CG_MOUNT);
+    char path[PATH_MAX] = ".";
+    if (spec->cgroup_parent) {
+        snprintf(path, sizeof(path), "%s", strip_root(spec->cgroup_parent));
+    } else if (!may_use(root)) {
+        int r = own_path("", path, sizeof(path));
+        if (r)
+            return gb_err_set(err, GB_ERR_LAYER, -r, "read the own cgroup from /proc/self/cgroup");
+    }
+    /* From our own cgroup upwards: the first that is ours to divide. Our own is rarely it (the kernel allows no processes
+     * in a cgroup that has controllers on for its children), but the slice above it often is. */
+    int last = EACCES;
+    for (;;) {
+        AUTO_FD fd = open_dir(root, path);
+        int r = fd < 0 ? fd : may_use(fd) ? v2_enable(fd) : -EACCES;
+        if (r == 0)
+            return TAKE_FD(fd);
+        last = -r;
+        char *slash = strrchr(path, '/');
+        if (!slash || spec->cgroup_parent)
+            break;
+        *slash = '\0';
+    }
+    gb_err_set(err, GB_ERR_LAYER, last, "cgroup v2: no cgroup with the memory, pids and cpu controllers that is ours to divide");
+    gb_err_hint(err, "run as root, or under: systemd-run --user --scope -p Delegate=yes glovebox run …");
+    return -last;
+}
+
+/* --- making it --- */
+
+static int remove_all(const struct gb_cgroup *cg, const char *name)
+{
+    int r = 0;
+    for (size_t i = 0; i < GB_CG_COUNT; i++)
+        if (cg->parent_fd[i] >= 0 && unlinkat(cg->parent_fd[i], name, AT_REMOVEDIR) && errno != ENOENT)
+            r = -errno;
+    return r;
+}
+
+/* A run that was killed with SIGKILL cannot remove its cgroup; the next one does. The lock that each run holds on its directory tells
+ * the living from the dead. */
+static void sweep(const struct gb_cgroup *cg)
+{
+    int fd = openat(cg->parent_fd[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_DIR dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (strncmp(e->d_name, CG_PREFIX, strlen(CG_PREFIX)))
+            continue;
+        AUTO_FD box = open_dir(cg->parent_fd[0], e->d_name);
+        if (box >= 0 && !flock(box, LOCK_EX | LOCK_NB))
+            remove_all(cg, e->d_name);
+    }
+}
+
+/* Another hierarchy mounted at the same place (cpu and cpuacct usually are) already has our directory. */
+static bool same_hierarchy(const struct gb_cgroup *cg, size_t c)
+{
+    struct stat a, b;
+    for (size_t i = 0; i < c; i++)
+        if (cg->parent_fd[i] >= 0 && !fstat(cg->parent_fd[i], &a) && !fstat(cg->parent_fd[c], &b) && a.st_dev == b.st_dev)
+            return true;
+    return false;
+}
+
+static int make_dirs(struct gb_cgroup *cg, size_t count)
+{
+    uint64_t salt = 0;
+    if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) < 0)
+        salt = (uint64_t)(uintptr_t)cg;
+    snprintf(cg->name, sizeof(cg->name), CG_PREFIX "%d-%016" PRIx64, getpid(), salt);
+    for (size_t i = 0; i < count; i++) {
+        if (mkdirat(cg->parent_fd[i], cg->name, 0755) && !(errno == EEXIST && same_hierarchy(cg, i)))
+            return -errno;
+        cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
+        if (cg->fd[i] < 0)
+            return cg->fd[i];
+        struct stat st;
+        if (i == 0 && (flock(cg->fd[0], LOCK_EX | LOCK_NB) || fstatat(cg->parent_fd[0], cg->name, &st, 0)))
+            return -EAGAIN; /* a sweeper was faster than our lock */
+    }
+    return 0;
+}
+
+struct setting {
+    enum gb_controller controller;
+    const char *file;
+    int64_t value, second; /* second < 0: one number */
+    bool optional;         /* absent on some kernels without harm */
+};
+
+static int write_settings(struct gb_cgroup *cg, const struct setting *s, size_t count, struct gb_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        char text[64];
+        if (s[i].second < 0)
+            snprintf(text, sizeof(text), "%" PRId64, s[i].value);
+        else
+            snprintf(text, sizeof(text), "%" PRId64 " %" PRId64, s[i].value, s[i].second);
+        int r = gb_fd_put(dir_of(cg, s[i].controller), s[i].file, text);
+        if (r && !(s[i].optional && (r == -ENOENT || r == -EACCES)))
+            return gb_err_set(err, GB_ERR_LAYER, -r, "write '%s' to the cgroup's %s", text, s[i].file);
+    }
+    return 0;
+}
+
+static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct gb_err *err)
+{
+    /* One more process than the program may have: init. */
+    const int64_t pids = l->pids + 1, quota = l->cpu_percent * (PERIOD_US / 100);
+    const struct setting v1[] = {
+            {GB_CG_MEMORY, "memory.limit_in_bytes", cg->hard_bytes, -1, false},
+            {GB_CG_MEMORY, "memory.memsw.limit_in_bytes", cg->hard_bytes, -1, true},
+            {GB_CG_PIDS, "pids.max", pids, -1, false},
+            {GB_CG_CPU, "cpu.cfs_period_us", PERIOD_US, -1, false},
+            {GB_CG_CPU, "cpu.cfs_quota_us", quota, -1, false},
+    };
+    const struct setting v2[] = {
+            {GB_CG_MEMORY, "memory.max", cg->hard_bytes, -1, false},
+            {GB_CG_MEMORY, "memory.high", cg->memory_bytes, -1, false},
+            {GB_CG_MEMORY, "memory.swap.max", 0, -1, true},
+            {GB_CG_MEMORY, "memory.oom.group", 1, -1, false},
+            {GB_CG_PIDS, "pids.max", pids, -1, false},
+            {GB_CG_CPU, "cpu.max", quota, PERIOD_US, false},
+    };
+    return cg->version == 2 ? write_settings(cg, v2, ARRAY_LEN(v2), err) : write_settings(cg, v1, ARRAY_LEN(v1), err);
+}
+
+/* v1 tells of an OOM kill through an eventfd. (It has marks on usage too, but setting one waits for an RCU grace period.) */
+static int v1_watch_oom(struct gb_cgroup *cg)
+{
+    AUTO_FD fd = openat(cg->fd[GB_CG_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
+    cg->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0 || cg->event_fd < 0)
+        return -errno;
+    char text[32];
+    snprintf(text, sizeof(text), "%d %d", cg->event_fd, fd);
+    return gb_fd_put(cg->fd[GB_CG_MEMORY], "cgroup.event_control", text);
+}
+
+/* v1: the box enters by itself, through files that we open: the kernel asks who opened them. */
+static int v1_open_tasks(struct gb_cgroup *cg)
+{
+    for (size_t i = 0; i < GB_CG_COUNT; i++) {
+        if (same_hierarchy(cg, i))
+            continue;
+        cg->tasks_fd[i] = openat(cg->fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+        if (cg->tasks_fd[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int watch_memory(struct gb_cgroup *cg, struct gb_err *err)
+{
+    int r = 0;
+    if (cg->version == 2) {
+        cg->event_fd = openat(cg->fd[0], "memory.events", O_RDONLY | O_CLOEXEC);
+        char text[512];
+        /* The first read arms the notification. */
+        r = cg->event_fd < 0 ? -errno : read(cg->event_fd, text, sizeof(text)) < 0 ? -errno : 0;
+    } else {
+        r = v1_watch_oom(cg);
+        if (r == 0)
+            r = v1_open_tasks(cg);
+    }
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "watch the cgroup's memory events") : 0;
+}
+
+static int open_parents(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err)
+{
+    struct statfs fs;
+    bool v2 = !statfs(CG_MOUNT, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC;
+    size_t count = v2 ? 1 : GB_CG_COUNT;
+    for (size_t i = 0; i < count; i++) {
+        int fd = v2 ? v2_open_parent(spec, err) : v1_open_parent(spec, i, err);
+        if (fd < 0)
+            return fd;
+        cg->parent_fd[i] = fd;
+    }
+    cg->version = v2 ? 2 : 1;
+    return 0;
+}
+
+int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err)
+{
+    cg->memory_bytes = spec->limits.memory_mb * MIB;
+    cg->hard_bytes = (spec->limits.memory_mb + spec->limits.disk_mb) * MIB;
+    int r = open_parents(cg, spec, err);
+    if (r)
+        goto fail;
+    sweep(cg);
+    for (int attempt = 0; attempt < 8; attempt++) {
+        r = make_dirs(cg, cg->version == 2 ? 1 : GB_CG_COUNT);
+        if (r != -EAGAIN)
+            break;
+        for (size_t i = 0; i < GB_CG_COUNT; i++)
+            if (cg->fd[i] >= 0)
+                close(TAKE_FD(cg->fd[i]));
+    }
+    if (r) {
+        gb_err_set(err, GB_ERR_LAYER, -r, "make the cgroup '%s'", cg->name);
+        goto fail;
+    }
+    if ((r = write_limits(cg, &spec->limits, err)) || (r = watch_memory(cg, err)))
+        goto fail;
+    return 0;
+fail:
+    gb_cgroup_destroy(cg);
+    return r;
+}
+
+int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err)
+{
+    for (size_t i = 0; i < GB_CG_COUNT; i++)
+        if (cg->tasks_fd[i] >= 0 && write(cg->tasks_fd[i], "0", 1) != 1)
+            return gb_err_set(err, GB_ERR_LAYER, errno, "enter the box's %s cgroup", controller_names[i]);
+    return 0;
+}
+
+/* --- what was used --- */
+
+int64_t gb_cgroup_memory_current(const struct gb_cgroup *cg)
+{
+    int64_t current = 0;
+    if (cg->version)
+        gb_fd_get_int(dir_of(cg, GB_CG_MEMORY), names[cg->version].current, &current);
+    return current;
+}
+
+int64_t gb_cgroup_memory_used(const struct gb_cgroup *cg, int64_t scratch_bytes)
+{
+    char stat[STAT_BYTES];
+    int64_t current = gb_cgroup_memory_current(cg), file = 0, shmem = 0;
+    if (!cg->version || gb_fd_get(dir_of(cg, GB_CG_MEMORY), "memory.stat", stat, sizeof(stat)) < 0)
+        return current;
+    gb_fd_find_int(stat, names[cg->version].file, &file);
+    gb_fd_find_int(stat, names[cg->version].shmem, &shmem);
+    int64_t shared = shmem > scratch_bytes ? shmem - scratch_bytes : 0;
+    return current - file + shared; /* `file` holds page cache and all shared memory, scratch included */
+}
+
+bool gb_cgroup_oom_killed(const struct gb_cgroup *cg)
+{
+    char text[512];
+    int64_t kills = 0;
+    if (!cg->version)
+        return false;
+    const char *file = cg->version == 2 ? "memory.events" : "memory.oom_control";
+    return gb_fd_get(dir_of(cg, GB_CG_MEMORY), file, text, sizeof(text)) > 0 && !gb_fd_find_int(text, "oom_kill", &kills) &&
+           kills > 0;
+}
+
+bool gb_cgroup_memory_exceeded(struct gb_cgroup *cg, int64_t scratch_bytes)
+{
+    char text[512];
+    if (!cg->version)
+        return false;
+    if (cg->version == 2)
+        (void)!pread(cg->event_fd, text, sizeof(text), 0); /* re-arms POLLPRI */
+    else
+        (void)!read(cg->event_fd, text, sizeof(uint64_t));
+    if (gb_cgroup_oom_killed(cg))
+        return true;
+    int64_t current = gb_cgroup_memory_current(cg);
+    if (current < cg->memory_bytes)
+        return false;
+    int64_t used = gb_cgroup_memory_used(cg, scratch_bytes);
+    if (used >= cg->memory_bytes)
+        return true;
+    if (cg->version == 2) {
+        /* The usage at which memory would be full if nothing but memory grew; above it the kernel slows the box down and wakes us. */
+        int64_t room = cg->memory_bytes - used;
+        snprintf(text, sizeof(text), "%" PRId64, current + (room < SMALL_STEP ? SMALL_STEP : room));
+        gb_fd_put(cg->fd[0], "memory.high", text);
+    }
+    return false;
+}
+
+int64_t gb_cgroup_cpu_us(const struct gb_cgroup *cg)
+{
+    char stat[STAT_BYTES];
+    int64_t value = 0;
+    if (cg->version == 2 && gb_fd_get(cg->fd[0], "cpu.stat", stat, sizeof(stat)) > 0)
+        gb_fd_find_int(stat, "usage_usec", &value);
+    else if (cg->version == 1 && !gb_fd_get_int(cg->fd[GB_CG_CPUACCT], "cpuacct.usage", &value))
+        value /= 1000;
+    return value;
+}
+
+void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage)
+{
+    usage->pids_peak = -1;
+    if (!cg->version)
+        return;
+    usage->cpu_us = gb_cgroup_cpu_us(cg);
+    if (gb_fd_get_int(dir_of(cg, GB_CG_MEMORY), names[cg->version].peak, &usage->memory_peak_bytes))
+        usage->memory_peak_bytes = gb_cgroup_memory_current(cg); /* v2 before 5.19 keeps no peak */
+    if (!gb_fd_get_int(dir_of(cg, GB_CG_PIDS), "pids.peak", &usage->pids_peak) && usage->pids_peak > 0)
+        usage->pids_peak--; /* init */
+}
+
+void gb_cgroup_destroy(struct gb_cgroup *cg)
+{
+    if (*cg->name) {
+        /* The kernel lets go of the last dead task a moment after we have reaped it. */
+        for (int i = 0; i < 200 && remove_all(cg, cg->name) == -EBUSY; i++)
+            usleep(i < 20 ? 100 : 5000);
+    }
+    for (size_t i = 0; i < GB_CG_COUNT; i++) {
+        gb_auto_close(&cg->fd[i]);
+        gb_auto_close(&cg->tasks_fd[i]);
+        gb_auto_close(&cg->parent_fd[i]);
+    }
+    gb_auto_close(&cg->event_fd);
+    gb_cgroup_init(cg);
+}

@@ -1,0 +1,44 @@
+/* The box's cgroup: memory, pids and cpu limits, what was used, and when memory ran out.
+ *
+ * Both versions of the kernel interface are spoken. On v2 the box is born in its cgroup (CLONE_INTO_CGROUP). On v1 its first act is to write "0" to
+ * the `tasks` files that we opened for it: a single thread that moves itself is spared the lock, and the RCU grace period of
+ * 10 ms and more, that moving another process costs (since 5.5).
+ *
+ * How max_memory_mb and max_disk_mb add up: scratch files live in a tmpfs whose pages the kernel charges as memory. The
+ * cgroup's hard limit is therefore the sum of both, and the memory limit proper is enforced by us: woken by the kernel (v2, memory.high) or by the
+ * clock, we subtract scratch files and page cache from the usage, and kill what is over. A legal program that fills its disk does not die of
+ * it, and one that outruns us meets the hard limit. */
+#pragma once
+
+#include "spec/result.h"
+#include "spec/spec.h"
+
+#include <sys/types.h>
+
+enum gb_controller { GB_CG_MEMORY, GB_CG_PIDS, GB_CG_CPU, GB_CG_CPUACCT, GB_CG_COUNT };
+
+struct gb_cgroup {
+    int version; /* 0 when there is none, else 1 or 2 */
+    char name[48];
+    int parent_fd[GB_CG_COUNT], fd[GB_CG_COUNT]; /* v2 uses only the first; -1 where unused */
+    int tasks_fd[GB_CG_COUNT];                   /* v1: where the box enters */
+    int event_fd;                                /* poll it: v1 POLLIN, v2 POLLPRI */
+    int64_t memory_bytes, hard_bytes;
+};
+
+void gb_cgroup_init(struct gb_cgroup *cg);
+/* Makes the cgroup and writes its limits. Fails if any needed controller is missing: there is no cgroup by halves. */
+int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err);
+/* v1, called by the box: enters every hierarchy. */
+int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err);
+
+/* What the box holds that counts as memory: not page cache, not scratch files. */
+int64_t gb_cgroup_memory_used(const struct gb_cgroup *cg, int64_t scratch_bytes);
+/* Call when event_fd fires and from time to time: true if the memory limit is passed or the kernel's OOM killer struck. */
+bool gb_cgroup_memory_exceeded(struct gb_cgroup *cg, int64_t scratch_bytes);
+bool gb_cgroup_oom_killed(const struct gb_cgroup *cg);
+int64_t gb_cgroup_memory_current(const struct gb_cgroup *cg);
+int64_t gb_cgroup_cpu_us(const struct gb_cgroup *cg);
+void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage);
+/* Removes it; the box must be dead. */
+void gb_cgroup_destroy(struct gb_cgroup *cg);

@@ -1,0 +1,74 @@
+#include "sandbox/channel.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+int gb_channel_open(struct gb_box *box, struct gb_err *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return gb_err_set(err, GB_ERR_BUSY, errno, "make the channel to the box");
+    box->channel = pair[0];
+    box->box_channel = pair[1];
+    return 0;
+}
+
+int gb_channel_await(struct gb_box *box, char what)
+{
+    char got = 0;
+    ssize_t n;
+    do
+        n = recv(box->box_channel, &got, 1, 0);
+    while (n < 0 && errno == EINTR);
+    return n == 1 && got == what ? 0 : -EPIPE;
+}
+
+int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, const struct gb_err *err)
+{
+    struct gb_report report = {
+            .kind = (int32_t)kind,
+            .applied = box->receipt.applied,
+            .degraded = box->receipt.degraded,
+            .landlock_abi = box->receipt.landlock_abi,
+    };
+    if (err)
+        report.err = *err;
+    struct iovec iov = {&report, sizeof(report)};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd >= 0) {
+        msg.msg_control = control.bytes;
+        msg.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &fd, sizeof(int));
+    }
+    return sendmsg(box->box_channel, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(report) ? 0 : -EPIPE;
+}
+
+int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int *ret_fd)
+{
+    struct iovec iov = {ret_report, sizeof(*ret_report)};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr msg = {
+            .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    ssize_t n;
+    do
+        n = recvmsg(box->channel, &msg, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    *ret_fd = -1;
+    if (n > 0)
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+            if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+                memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+    return n == (ssize_t)sizeof(*ret_report) ? 0 : -EPIPE;
+}

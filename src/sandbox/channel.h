@@ -1,0 +1,12 @@
+/* The one socket pair between supervisor and box. Set-up speaks first, then init, which inherits it. */
+#pragma once
+
+#include "init/report.h"
+#include "sandbox/box.h"
+
+int gb_channel_open(struct gb_box *box, struct gb_err *err);
+/* Box side. */
+int gb_channel_await(struct gb_box *box, char what);
+int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, const struct gb_err *err);
+/* Supervisor side: one report, with a descriptor if it carries one (else -1). -EPIPE when the box is gone. */
+int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int *ret_fd);

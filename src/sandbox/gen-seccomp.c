@@ -1,0 +1,212 @@
+/* Build tool: compiles profiles.def to classic BPF and prints it as C source.
+ *
+ *   gen-seccomp x86_64|aarch64            the filter
+ *   gen-seccomp x86_64|aarch64 variants   and one filter for each group with that group switched off, for test builds
+ *
+ * libseccomp gives the numbers of the calls, and only here: programs that run boxes carry the finished filter and load it raw. The compiler is
+ * ours because libseccomp cannot say "these values, else EPERM" under a default of ENOSYS. It makes a binary search over ranges of call numbers
+ * with the same verdict: the kernel walks the program once for each call number when it is loaded, so short paths load fast. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS   1024
+#define X32_BIT 0x40000000U
+
+enum kind { UNKNOWN, ALLOW, DENY, ONLY, NEVER, WITHOUT };
+
+static const struct group {
+    enum kind kind;
+    const char *name, *calls;
+    unsigned arg;
+    uint32_t mask;
+    const char *values;
+} groups[] = {
+#define GB_ALLOW(group, why, names)                   {ALLOW, #group, names, 0, 0, ""},
+#define GB_DENY(group, why, names)                    {DENY, #group, names, 0, 0, ""},
+#define GB_ENOSYS(group, why, names)                  {UNKNOWN, #group, names, 0, 0, ""},
+#define GB_ONLY(group, why, name, arg, mask, values)  {ONLY, #group, name, arg, mask, values},
+#define GB_NEVER(group, why, name, arg, mask, values) {NEVER, #group, name, arg, mask, values},
+#define GB_WITHOUT(group, why, name, arg, mask)       {WITHOUT, #group, name, arg, mask, ""},
+#include "sandbox/profiles.def"
+};
+#define GROUPS (sizeof(groups) / sizeof(groups[0]))
+
+struct range {
+    unsigned first;
+    const struct group *group; /* NULL: unknown call */
+    bool off;
+};
+
+struct program {
+    struct sock_filter code[8192];
+    unsigned len;
+};
+
+static unsigned emit(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+{
+    p->code[p->len] = (struct sock_filter){code, jt, jf, k};
+    return p->len++;
+}
+
+static void verdict(struct program *p, uint32_t value)
+{
+    emit(p, BPF_RET | BPF_K, value, 0, 0);
+}
+
+/* Loads the low half of an argument (little endian) and tests it against each value: hit returns one verdict, no hit the other. */
+static void test_values(struct program *p, const struct group *g, uint32_t hit, uint32_t miss)
+{
+    emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * g->arg, 0, 0);
+    if (g->mask != 0xffffffff)
+        emit(p, BPF_ALU | BPF_AND | BPF_K, g->mask, 0, 0);
+    char *text = strdup(g->values);
+    for (char *save, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)strtoul(word, NULL, 0), 0, 1);
+        verdict(p, hit);
+    }
+    free(text);
+    verdict(p, miss);
+}
+
+static void emit_leaf(struct program *p, const struct range *r)
+{
+    const uint32_t eperm = SECCOMP_RET_ERRNO | EPERM, enosys = SECCOMP_RET_ERRNO | ENOSYS;
+    switch (r->off ? ALLOW : r->group ? r->group->kind : UNKNOWN) {
+    case UNKNOWN:
+        verdict(p, enosys);
+        break;
+    case ALLOW:
+        verdict(p, SECCOMP_RET_ALLOW);
+        break;
+    case DENY:
+        verdict(p, eperm);
+        break;
+    case ONLY:
+        test_values(p, r->group, SECCOMP_RET_ALLOW, eperm);
+        break;
+    case NEVER:
+        test_values(p, r->group, eperm, SECCOMP_RET_ALLOW);
+        break;
+    case WITHOUT:
+        emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * r->group->arg, 0, 0);
+        emit(p, BPF_JMP | BPF_JSET | BPF_K, r->group->mask, 0, 1);
+        verdict(p, eperm);
+        verdict(p, SECCOMP_RET_ALLOW);
+        break;
+    }
+}
+
+static void emit_tree(struct program *p, const struct range *ranges, unsigned count)
+{
+    if (count == 1) {
+        emit_leaf(p, ranges);
+        return;
+    }
+    unsigned half = count / 2;
+    /* Numbers from the right half's first on jump over the left half; the distance is known when that is written. */
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0, 1);
+    unsigned jump = emit(p, BPF_JMP | BPF_JA, 0, 0, 0);
+    emit_tree(p, ranges, half);
+    p->code[jump].k = p->len - jump - 1;
+    emit_tree(p, ranges + half, count - half);
+}
+
+static bool same_leaf(const struct range *a, const struct group *g, bool off)
+{
+    if (a->group == g && a->off == off)
+        return true;
+    /* Two plain permissions, or two plain refusals, need no border between them. */
+    enum kind ka = a->off ? ALLOW : a->group ? a->group->kind : UNKNOWN, kb = off ? ALLOW : g ? g->kind : UNKNOWN;
+    return ka == kb && ka <= DENY;
+}
+
+static unsigned make_ranges(uint32_t arch, const char *off, struct range *ranges)
+{
+    static const struct group *by_number[CALLS];
+    memset(by_number, 0, sizeof(by_number));
+    for (size_t i = 0; i < GROUPS; i++) {
+        char *text = strdup(groups[i].calls);
+        for (char *save, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+            int n = seccomp_syscall_resolve_name_arch(arch, word);
+            if (n < 0 || n >= CALLS)
+                continue; /* of another architecture, or newer than this libseccomp: absent, so ENOSYS */
+            if (by_number[n]) {
+                fprintf(stderr, "gen-seccomp: %s is in two groups\n", word);
+                exit(1);
+            }
+            by_number[n] = &groups[i];
+        }
+        free(text);
+    }
+    unsigned count = 0;
+    for (unsigned n = 0; n < CALLS; n++) {
+        bool is_off = by_number[n] && !strcmp(by_number[n]->name, off);
+        if (!count || !same_leaf(&ranges[count - 1], by_number[n], is_off))
+            ranges[count++] = (struct range){n, by_number[n], is_off};
+    }
+    return count;
+}
+
+static void compile(struct program *p, uint32_t arch, const char *off)
+{
+    static struct range ranges[CALLS];
+    unsigned count = make_ranges(arch, off, ranges);
+    p->len = 0;
+    /* A call made through another ABI (int 0x80, x32) has other numbers: nothing honest does that here. */
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+    if (strcmp(off, "abi")) {
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0);
+        verdict(p, SECCOMP_RET_KILL_PROCESS);
+    }
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+    if (arch == AUDIT_ARCH_X86_64 && strcmp(off, "x32")) {
+        emit(p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
+        verdict(p, SECCOMP_RET_KILL_PROCESS);
+    }
+    emit_tree(p, ranges, count);
+}
+
+static void print(const struct program *p, const char *name)
+{
+    printf("static const struct sock_filter code_%s[] = {\n", name);
+    for (unsigned i = 0; i < p->len; i++)
+        printf("    {0x%x, %u, %u, 0x%x},\n", p->code[i].code, p->code[i].jt, p->code[i].jf, p->code[i].k);
+    printf("};\n");
+}
+
+int main(int argc, char **argv)
+{
+    static struct program p;
+    if (argc < 2 || (strcmp(argv[1], "x86_64") && strcmp(argv[1], "aarch64"))) {
+        fprintf(stderr, "usage: gen-seccomp x86_64|aarch64 [variants]\n");
+        return 1;
+    }
+    const uint32_t arch = strcmp(argv[1], "x86_64") ? AUDIT_ARCH_AARCH64 : AUDIT_ARCH_X86_64;
+    static const char *const abi_groups[] = {"abi", "x32"};
+    const bool variants = argc > 2;
+    printf("/* Made by gen-seccomp from profiles.def. */\n#include \"sandbox/seccomp.h\"\n\n");
+    compile(&p, arch, "");
+    print(&p, "all");
+    for (size_t i = 0; variants && i < GROUPS + 2; i++) {
+        const char *name = i < GROUPS ? groups[i].name : abi_groups[i - GROUPS];
+        compile(&p, arch, name);
+        print(&p, name);
+    }
+    printf("\nconst struct gb_seccomp_filter gb_seccomp_filters[] = {\n    {\"\", code_all, sizeof(code_all) / sizeof(code_all[0])},\n");
+    for (size_t i = 0; variants && i < GROUPS + 2; i++) {
+        const char *name = i < GROUPS ? groups[i].name : abi_groups[i - GROUPS];
+        printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", name, name, name, name);
+    }
+    printf("};\nconst unsigned gb_seccomp_filter_count = sizeof(gb_seccomp_filters) / sizeof(gb_seccomp_filters[0]);\n");
+    return 0;
+}

@@ -1,0 +1,305 @@
+#include "sandbox/launch.h"
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "sandbox/channel.h"
+#include "sandbox/steps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SETUP_SECONDS 60 /* a set-up that hangs (a dead network file system below /usr, say) is given up */
+#define MAX_GROUPS    1024
+
+void gb_box_init(struct gb_box *box, const struct gb_spec *spec)
+{
+    *box = (struct gb_box){
+            .spec = spec,
+            .host_uid = geteuid(),
+            .host_gid = getegid(),
+            .lease_fd = -1,
+            .init_pid = -1,
+            .init_fd = -1,
+            .channel = -1,
+            .stdin_fd = -1,
+            .out_fd = {-1, -1},
+            .scratch_fd = -1,
+            .box_channel = -1,
+            .box_stdio = {-1, -1, -1},
+            .image_fd = -1,
+            .proc_fd = -1,
+            .source_fd = -1,
+            .root_fd = -1,
+    };
+    for (size_t i = 0; i < GB_MOUNTS; i++)
+        box->mount_fd[i] = -1;
+    gb_cgroup_init(&box->cgroup);
+    box->receipt.backend = "native";
+    box->receipt.root = spec->rootfs ? "rootfs" : "system";
+    box->receipt.limits = spec->limits;
+    box->receipt.host_uid = box->host_uid;
+}
+
+static void close_box_ends(struct gb_box *box)
+{
+    int *const fds[] = {&box->box_channel, &box->box_stdio[0], &box->box_stdio[1], &box->box_stdio[2],
+                        &box->image_fd,    &box->proc_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        if (*fds[i] >= 0)
+            close(TAKE_FD(*fds[i]));
+}
+
+void gb_box_done(struct gb_box *box)
+{
+    int *const fds[] = {&box->init_fd,   &box->channel,    &box->stdin_fd,
+                        &box->out_fd[0], &box->out_fd[1], &box->scratch_fd};
+    close_box_ends(box);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        if (*fds[i] >= 0)
+            close(TAKE_FD(*fds[i]));
+    gb_cgroup_destroy(&box->cgroup);
+    if (box->lease_fd >= 0)
+        close(TAKE_FD(box->lease_fd)); /* the uid is free again only now that nothing of the box is left */
+}
+
+static int open_image(struct gb_box *box, struct gb_err *err)
+{
+    int fd = memfd_create("glovebox-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL) /* before 6.3 every memfd is executable */
+        fd = memfd_create("glovebox-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    box->image_fd = fd;
+    int r = fd < 0 ? -errno : gb_fd_write_all(fd, gb_init_image, gb_init_image_bytes);
+    /* Not readable, only executable: then the kernel keeps init out of its box's reach from its first instruction. */
+    if (!r && (fchmod(fd, 0111) || fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)))
+        r = -errno;
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "prepare the image of init (is vm.memfd_noexec 2?)") : 0;
+}
+
+static int open_stdio(struct gb_box *box, struct gb_err *err)
+{
+    int in[2], out[2], error[2];
+    if (pipe2(in, O_CLOEXEC))
+        return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
+    box->box_stdio[0] = in[0];
+    box->stdin_fd = in[1];
+    if (pipe2(out, O_CLOEXEC))
+        return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
+    box->out_fd[0] = out[0];
+    box->box_stdio[1] = out[1];
+    if (pipe2(error, O_CLOEXEC))
+        return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
+    box->out_fd[1] = error[0];
+    box->box_stdio[2] = error[1];
+    /* Only our ends: the flag belongs to the end, not to the pipe, and programs expect blocking input and output. */
+    const int ours[] = {box->stdin_fd, box->out_fd[0], box->out_fd[1]};
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+        if (fcntl(ours[i], F_SETFL, O_NONBLOCK))
+            return gb_err_set(err, GB_ERR_INTERNAL, errno, "set up a pipe");
+    return 0;
+}
+
+/* --- inside the box --- */
+
+static void box_main(struct gb_box *box) __attribute__((noreturn));
+static void box_main(struct gb_box *box)
+{
+    struct gb_err err = {0};
+    close(TAKE_FD(box->channel));
+    if (!gb_steps_run(box, GB_SIDE_BOX, &err) && !gb_channel_report(box, GB_REPORT_READY, -1, NULL)) {
+        execveat(box->image_fd, "", (char *const *)box->spec->argv, (char *const *)box->spec->env, AT_EMPTY_PATH);
+        gb_err_set(&err, errno == E2BIG ? GB_ERR_USAGE : GB_ERR_INTERNAL, errno, "start init");
+    }
+    gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
+    _exit(1);
+}
+
+/* --- the clone --- */
+
+/* A user namespace freezes supplementary groups for good, so they must go before it. Root can; an ordinary user cannot, and the
+ * receipt says how many stayed. Raw calls: this thread only, and for the length of one clone. */
+static int drop_groups(gid_t *saved)
+{
+    int count = getgroups(MAX_GROUPS, saved);
+    if (count > 0 && syscall(SYS_setgroups, 0, NULL) == 0)
+        return count;
+    return 0;
+}
+
+static long clone_box(struct gb_box *box)
+{
+    gid_t groups[MAX_GROUPS];
+    struct clone_args args = {.flags = gb_steps_clone_flags(box) | CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&box->init_fd};
+    if (box->cgroup.version == 2) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)box->cgroup.fd[0];
+    }
+    /* No exit signal: a program that links us keeps its SIGCHLD and its wait() to itself. */
+    int dropped = drop_groups(groups);
+    box->receipt.extra_groups = dropped ? 0 : getgroups(0, NULL);
+    long pid = gb_sys_clone3(&args);
+    int error = errno;
+    if (pid == 0)
+        box_main(box);
+    if (dropped)
+        (void)!syscall(SYS_setgroups, (size_t)dropped, groups);
+    errno = error;
+    return pid;
+}
+
+/* The clone failed as a whole: ask for each namespace alone, to name the one that is missing. */
+static int explain_clone(struct gb_box *box, int error, struct gb_err *err)
+{
+    const struct gb_step *culprit = NULL;
+    for (unsigned i = 0; i < gb_step_count && !culprit; i++) {
+        if (gb_steps[i].side != GB_SIDE_CLONE)
+            continue;
+        struct clone_args args = {.flags = CLONE_NEWUSER | gb_steps[i].clone_flag};
+        long pid = gb_sys_clone3(&args);
+        if (pid == 0)
+            _exit(0);
+        if (pid < 0)
+            culprit = &gb_steps[i];
+        else
+            (void)waitpid((pid_t)pid, NULL, __WALL);
+    }
+    (void)box;
+    int r = gb_err_set(err, GB_ERR_LAYER, error, "%s: make the box's namespaces", culprit ? culprit->name : "namespaces");
+    snprintf(err->step, sizeof(err->step), "%s", culprit ? culprit->name : "ns-user");
+    if (culprit)
+        gb_err_hint(err, "%s", culprit->remedy);
+    return r;
+}
+
+/* --- the supervisor's half of the set-up --- */
+
+static int receive(struct gb_box *box, int timeout_ms, struct gb_report *report, struct gb_err *err)
+{
+    struct pollfd poller = {.fd = box->channel, .events = POLLIN};
+    int fd, n;
+    do
+        n = poll(&poller, 1, timeout_ms);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        return gb_err_set(err, GB_ERR_INTERNAL, ETIMEDOUT, "the box did not finish its set-up");
+    if (gb_channel_receive(box, report, &fd))
+        return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "the box died during its set-up");
+    if (report->kind == GB_REPORT_SCRATCH) {
+        box->scratch_fd = fd;
+        return 0;
+    }
+    gb_auto_close(&fd);
+    if (report->kind == GB_REPORT_FAILED) {
+        if (err)
+            *err = report->err;
+        return report->err.errnum ? -report->err.errnum : -EINVAL;
+    }
+    return 0;
+}
+
+static int await_ready(struct gb_box *box, struct gb_err *err)
+{
+    struct gb_report report = {.kind = -1};
+    while (report.kind != GB_REPORT_READY) {
+        int r = receive(box, SETUP_SECONDS * 1000, &report, err);
+        if (r)
+            return r;
+    }
+    box->receipt.applied |= report.applied;
+    box->receipt.degraded |= report.degraded;
+    box->receipt.landlock_abi = report.landlock_abi;
+    box->receipt.seccomp_profile = gb_steps_applied(report.applied, "seccomp") ? "default" : "none";
+    box->receipt.cgroup_version = box->cgroup.version;
+    if (box->cgroup.version)
+        snprintf(box->receipt.controllers, sizeof(box->receipt.controllers), "memory,pids,cpu");
+    return 0;
+}
+
+/* Our step failed, perhaps because the box died of its own failure first: then that is the one to tell. */
+static void prefer_box_error(struct gb_box *box, struct gb_err *err)
+{
+    struct gb_err theirs = {0};
+    struct gb_report report;
+    while (!receive(box, 0, &report, &theirs))
+        ;
+    if (*theirs.step)
+        *err = theirs;
+}
+
+static int finish(struct gb_box *box, struct gb_err *err)
+{
+    int r = gb_steps_run(box, GB_SIDE_PARENT, err);
+    if (r) {
+        prefer_box_error(box, err);
+        return r;
+    }
+    return await_ready(box, err);
+}
+
+static void kill_and_reap(struct gb_box *box)
+{
+    siginfo_t info;
+    pidfd_send_signal(box->init_fd, SIGKILL, NULL, 0);
+    while (waitid(P_PIDFD, (id_t)box->init_fd, &info, WEXITED | __WALL) < 0 && errno == EINTR)
+        ;
+}
+
+int gb_launch(struct gb_box *box, struct gb_err *err)
+{
+    box->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (box->proc_fd < 0)
+        return gb_err_set(err, GB_ERR_LAYER, errno, "open /proc");
+    int r = gb_channel_open(box, err);
+    if (!r)
+        r = open_stdio(box, err);
+    if (!r)
+        r = open_image(box, err);
+    if (!r)
+        r = gb_steps_run(box, GB_SIDE_PREPARE, err);
+    if (r)
+        return r;
+    long pid = clone_box(box);
+    if (pid < 0)
+        return explain_clone(box, errno, err);
+    box->init_pid = (pid_t)pid;
+    close(TAKE_FD(box->box_channel));
+    r = finish(box, err);
+    close_box_ends(box);
+    if (r)
+        kill_and_reap(box);
+    return r;
+}
+
+/* --- the cgroup's rows of the step table --- */
+
+int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err)
+{
+    return gb_cgroup_create(&box->cgroup, box->spec, err);
+}
+
+/* cgroup-join. Should: be the first thing a box does, so that all it ever uses is counted. v2 boxes are born in their cgroup. */
+int gb_cgroup_step_join(struct gb_box *box, struct gb_err *err)
+{
+    return box->cgroup.version == 1 ? gb_cgroup_join(&box->cgroup, err) : GB_STEP_NOT_APPLICABLE;
+}
+
+/* ns-cgroup. Should: make the box's own cgroup look like the root. So it comes after the box is in it. */
+int gb_cgroup_step_namespace(struct gb_box *box, struct gb_err *err)
+{
+    (void)box;
+    if (unshare(CLONE_NEWCGROUP))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "make a cgroup namespace");
+    return 0;
+}

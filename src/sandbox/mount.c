@@ -1,0 +1,409 @@
+/* The box's own root.
+ *
+ * A small tmpfs becomes the root; system directories are cloned into it read-only, /etc and /dev are made by hand, one size-limited
+ * tmpfs carries everything that can be written (/sandbox, /tmp, /dev/shm), and /proc shows only the box's own processes. Then the
+ * host's root is unmounted.
+ *
+ * Everything is done through descriptors with the new mount calls (open_tree, move_mount, mount_setattr): no path is walked twice, so no
+ * symlink in a root file system can lead a mount elsewhere (CVE-2025-31133, CVE-2026-47766). */
+#include "sandbox/steps.h"
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "base/text.h"
+#include "sandbox/channel.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define RO_SYSTEM (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+static int set_attr(int fd, uint64_t attr)
+{
+    struct mount_attr set = {.attr_set = attr, .propagation = MS_PRIVATE};
+    return mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &set, sizeof(set)) ? -errno : 0;
+}
+
+/* A detached copy of the tree at dir/name (which must not be a symlink), with attributes set on it and all below it. */
+static int clone_tree(int dir, const char *name, uint64_t attr)
+{
+    AUTO_FD source = gb_sys_openat2(dir, name, O_PATH, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    if (source < 0)
+        return -errno;
+    AUTO_FD tree = open_tree(source, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+    if (tree < 0)
+        return -errno;
+    int r = set_attr(tree, attr);
+    return r ? r : TAKE_FD(tree);
+}
+
+/* Mounts `tree` on dir/name, which we made. */
+static int attach(int tree, int dir, const char *name)
+{
+    return move_mount(tree, "", dir, name, MOVE_MOUNT_F_EMPTY_PATH) ? -errno : 0;
+}
+
+struct fs_option {
+    const char *key, *value;
+};
+
+static int new_fs(const char *type, const struct fs_option *options, size_t count, unsigned attr)
+{
+    AUTO_FD fs = fsopen(type, FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return -errno;
+    for (size_t i = 0; i < count; i++)
+        if (fsconfig(fs, FSCONFIG_SET_STRING, options[i].key, options[i].value, 0))
+            return -errno;
+    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+        return -errno;
+    int fd = fsmount(fs, FSMOUNT_CLOEXEC, attr);
+    return fd < 0 ? -errno : fd;
+}
+
+/* --- mount-private --- */
+
+/* mount-private. Should: cut the box's mounts off from the host's. Then, before the box takes its own uid, it takes hold of the
+ * directories that the operator named, with the operator's rights and in the new mount namespace. */
+int gb_mount_private(struct gb_box *box, struct gb_err *err)
+{
+    const struct gb_spec *spec = box->spec;
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "make all mounts private");
+    box->source_fd = open(spec->rootfs ? spec->rootfs : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (box->source_fd < 0)
+        return gb_err_set(err, GB_ERR_INPUT, errno, "open the root file system '%s'", spec->rootfs ? spec->rootfs : "/");
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        box->mount_fd[i] = open(spec->mounts[i].source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (box->mount_fd[i] < 0)
+            return gb_err_set(err, GB_ERR_INPUT, errno, "open the directory '%s'", spec->mounts[i].source);
+    }
+    return 0;
+}
+
+/* --- root --- */
+
+/* Shows source/name in the new root: a symlink as a symlink, a directory as a read-only clone. Other kinds are left out. */
+static int expose(struct gb_box *box, const char *name, struct gb_err *err)
+{
+    struct stat st;
+    if (fstatat(box->source_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? 0 : gb_err_set(err, GB_ERR_LAYER, errno, "look at /%s", name);
+    if (S_ISLNK(st.st_mode)) {
+        char target[PATH_MAX];
+        ssize_t n = readlinkat(box->source_fd, name, target, sizeof(target) - 1);
+        if (n < 0)
+            return gb_err_set(err, GB_ERR_LAYER, errno, "read the link /%s", name);
+        target[n] = '\0';
+        return symlinkat(target, box->root_fd, name) ? gb_err_set(err, GB_ERR_LAYER, errno, "make the link /%s", name) : 0;
+    }
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    AUTO_FD tree = clone_tree(box->source_fd, name, RO_SYSTEM);
+    int r = tree < 0 ? tree : mkdirat(box->root_fd, name, 0755) ? -errno : attach(tree, box->root_fd, name);
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "show /%s read-only", name) : 0;
+}
+
+static int expose_host(struct gb_box *box, struct gb_err *err)
+{
+    static const char *const system_dirs[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+    int r = 0;
+    for (size_t i = 0; !r && i < ARRAY_LEN(system_dirs); i++)
+        r = expose(box, system_dirs[i], err);
+    return r;
+}
+
+/* A given root file system: all of its top level but what we make ourselves. Its /etc is its own. */
+static int expose_rootfs(struct gb_box *box, struct gb_err *err)
+{
+    static const char ours[] = "dev,proc,sys,tmp,run,sandbox";
+    int fd = openat(box->source_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_DIR dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir)
+        return gb_err_set(err, GB_ERR_INPUT, errno, "read the root file system '%s'", box->spec->rootfs);
+    int r = 0;
+    for (struct dirent *e; !r && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !gb_text_in_list(ours, e->d_name))
+            r = expose(box, e->d_name, err);
+    return r;
+}
+
+/* root. Should: leave the box nothing of the host but programs and libraries. Must not: follow a link out of a given root. */
+int gb_mount_root(struct gb_box *box, struct gb_err *err)
+{
+    static const struct fs_option options[] = {{"size", "8m"}, {"nr_inodes", "1024"}, {"mode", "0755"}};
+    box->root_fd = new_fs("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (box->root_fd < 0)
+        return gb_err_set(err, GB_ERR_LAYER, -box->root_fd, "make the root file system");
+    /* It must be in the tree for anything to be mounted on it; /tmp is a place that every host has. */
+    int r = attach(box->root_fd, AT_FDCWD, "/tmp");
+    if (r)
+        return gb_err_set(err, GB_ERR_LAYER, -r, "place the root file system");
+    return box->spec->rootfs ? expose_rootfs(box, err) : expose_host(box, err);
+}
+
+/* --- etc --- */
+
+static int write_file(int dir, const char *name, const char *data, size_t len, mode_t mode)
+{
+    AUTO_FD fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd < 0)
+        return -errno;
+    return gb_fd_write_all(fd, data, len);
+}
+
+/* Copies a host file if everybody on the host may read it. */
+static int copy_public(int from, int to, const char *name)
+{
+    struct stat st;
+    AUTO_FD in = openat(from, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (in < 0 || fstat(in, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
+        return 0;
+    AUTO_FD out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (out < 0)
+        return -errno;
+    ssize_t n = gb_fd_copy(out, in);
+    return n < 0 ? (int)n : 0;
+}
+
+/* Shows a host directory below /etc if everybody on the host may enter it. */
+static int show_public(int from, int to, const char *name)
+{
+    struct stat st;
+    if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode) || !(st.st_mode & S_IXOTH))
+        return 0;
+    AUTO_FD tree = clone_tree(from, name, RO_SYSTEM | MOUNT_ATTR_NOEXEC);
+    return tree < 0 ? tree : mkdirat(to, name, 0755) ? -errno : attach(tree, to, name);
+}
+
+/* etc. Should: be enough for ordinary programs to start and to know their user. Must not: hold anything that tells about the host's users,
+ * names or network. */
+int gb_mount_etc(struct gb_box *box, struct gb_err *err)
+{
+    static const struct {
+        const char *name, *text;
+    } made[] = {
+            {"passwd", "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
+                       "sandbox:x:1000:1000:sandbox:/sandbox:/bin/sh\n"
+                       "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+            {"group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
+            {"hosts", "127.0.0.1 localhost glovebox\n::1 localhost glovebox\n"},
+            {"hostname", "glovebox\n"},
+            {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+    };
+    static const char *const copied[] = {"ld.so.cache", "matplotlibrc", "ssl/openssl.cnf"};
+    static const char *const shown[] = {"alternatives", "fonts", "ssl/certs"};
+    if (box->spec->rootfs)
+        return GB_STEP_NOT_APPLICABLE;
+    AUTO_FD host = openat(box->source_fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (host < 0 || mkdirat(box->root_fd, "etc", 0755))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "make /etc");
+    AUTO_FD etc = openat(box->root_fd, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = etc < 0 || mkdirat(etc, "ssl", 0755) ? -errno : 0;
+    for (size_t i = 0; !r && i < ARRAY_LEN(made); i++)
+        r = write_file(etc, made[i].name, made[i].text, strlen(made[i].text), 0644);
+    for (size_t i = 0; !r && i < ARRAY_LEN(copied); i++)
+        r = copy_public(host, etc, copied[i]);
+    for (size_t i = 0; !r && i < ARRAY_LEN(shown); i++)
+        r = show_public(host, etc, shown[i]);
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "fill /etc") : 0;
+}
+
+/* --- dev --- */
+
+/* A clone of one host device, if it is the device that its name says. */
+static int show_device(int from, int to, const char *name, unsigned minor_number)
+{
+    AUTO_FD node = gb_sys_openat2(from, name, O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    struct stat st;
+    if (node < 0 || fstat(node, &st))
+        return -errno;
+    if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, minor_number))
+        return -ENODEV;
+    AUTO_FD tree = open_tree(node, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (tree < 0)
+        return -errno;
+    int r = set_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    if (!r)
+        r = write_file(to, name, "", 0, 0644);
+    return r ? r : attach(tree, to, name);
+}
+
+/* dev. Should: hold five harmless devices and the usual links. Must not: hold a terminal. */
+int gb_mount_dev(struct gb_box *box, struct gb_err *err)
+{
+    static const struct {
+        const char *name;
+        unsigned minor_number;
+    } devices[] = {{"null", 3}, {"zero", 5}, {"full", 7}, {"random", 8}, {"urandom", 9}};
+    static const char *const links[][2] = {{"/proc/self/fd", "fd"},
+                                           {"/proc/self/fd/0", "stdin"},
+                                           {"/proc/self/fd/1", "stdout"},
+                                           {"/proc/self/fd/2", "stderr"}};
+    AUTO_FD host = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (host < 0 || mkdirat(box->root_fd, "dev", 0755))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "make /dev");
+    AUTO_FD dev = openat(box->root_fd, "dev", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dev < 0 || mkdirat(dev, "shm", 0755))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "make /dev/shm");
+    for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+        int r = show_device(host, dev, devices[i].name, devices[i].minor_number);
+        if (r)
+            return gb_err_set(err, GB_ERR_LAYER, -r, "show /dev/%s", devices[i].name);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(links); i++)
+        if (symlinkat(links[i][0], dev, links[i][1]))
+            return gb_err_set(err, GB_ERR_LAYER, errno, "make /dev/%s", links[i][1]);
+    return 0;
+}
+
+/* --- scratch --- */
+
+/* One directory of the scratch file system at its place in the root. */
+static int place_scratch(struct gb_box *box, const char *name, const char *where, mode_t mode, uint64_t attr)
+{
+    AUTO_FD base = openat(box->root_fd, ".scratch", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0 || mkdirat(base, name, 0700) || fchmodat(base, name, mode, 0))
+        return -errno;
+    AUTO_FD tree = clone_tree(base, name, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attr);
+    if (tree < 0)
+        return tree;
+    if (mkdirat(box->root_fd, where, 0755) && errno != EEXIST)
+        return -errno;
+    return attach(tree, box->root_fd, where);
+}
+
+/* scratch. Should: give /sandbox, /tmp and /dev/shm one common size limit and an inode limit. */
+int gb_mount_scratch(struct gb_box *box, struct gb_err *err)
+{
+    char size[32], inodes[32];
+    const int64_t mb = box->spec->limits.disk_mb;
+    snprintf(size, sizeof(size), "%" PRId64 "m", mb);
+    snprintf(inodes, sizeof(inodes), "%" PRId64, 4096 + mb * 256);
+    const struct fs_option options[] = {{"size", size}, {"nr_inodes", inodes}, {"mode", "0755"}};
+    AUTO_FD fs = new_fs("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    int r = fs < 0 ? fs : mkdirat(box->root_fd, ".scratch", 0755) ? -errno : attach(fs, box->root_fd, ".scratch");
+    if (!r)
+        r = place_scratch(box, "sandbox", "sandbox", 0755, 0);
+    if (!r)
+        r = place_scratch(box, "tmp", "tmp", 01777, 0);
+    if (!r)
+        r = place_scratch(box, "shm", "dev/shm", 01777, MOUNT_ATTR_NOEXEC);
+    if (!r && (fchdir(box->root_fd) || umount2(".scratch", MNT_DETACH) || unlinkat(box->root_fd, ".scratch", AT_REMOVEDIR)))
+        r = -errno;
+    /* The supervisor measures disk use and takes output files through this descriptor. */
+    if (!r)
+        r = gb_channel_report(box, GB_REPORT_SCRATCH, fs, NULL);
+    if (r)
+        return gb_err_set(err, GB_ERR_LAYER, -r, "make the writable directories");
+    box->scratch_fd = TAKE_FD(fs);
+    return 0;
+}
+
+/* --- proc --- */
+
+/* proc. Should: show the box's own processes but init, and nothing of the kernel. Must not: be writable: oom_score_adj, attr and
+ * the id maps are all there. */
+int gb_mount_proc(struct gb_box *box, struct gb_err *err)
+{
+    static const struct fs_option options[] = {{"subset", "pid"}, {"hidepid", "invisible"}};
+    AUTO_FD fs = new_fs("proc", options, ARRAY_LEN(options),
+                        MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    int r = fs < 0 ? fs : mkdirat(box->root_fd, "proc", 0755) ? -errno : attach(fs, box->root_fd, "proc");
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "mount a /proc of the box's own") : 0;
+}
+
+/* --- mounts --- */
+
+static int make_parents(int dir, const char *path, struct gb_err *err)
+{
+    char part[1024];
+    snprintf(part, sizeof(part), "%s", path);
+    for (char *p = strchr(part, '/'); p; p = strchr(p + 1, '/')) {
+        *p = '\0';
+        if (mkdirat(dir, part, 0755) && errno != EEXIST)
+            return gb_err_set(err, GB_ERR_INPUT, errno, "make the directory '%s'", part);
+        *p = '/';
+    }
+    return 0;
+}
+
+/* mounts. Should: show the directories that the operator named, read-only with all that is mounted below them unless he said otherwise. */
+int gb_mount_extra(struct gb_box *box, struct gb_err *err)
+{
+    for (size_t i = 0; i < box->spec->mount_count; i++) {
+        const struct gb_mount *m = &box->spec->mounts[i];
+        const char *target = m->target + 1;
+        int r = make_parents(box->root_fd, target, err);
+        if (r)
+            return r;
+        AUTO_FD tree = open_tree(box->mount_fd[i], "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+        r = tree < 0 ? -errno : set_attr(tree, m->writable ? MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV : RO_SYSTEM);
+        if (!r && mkdirat(box->root_fd, target, 0755))
+            r = -errno;
+        if (!r)
+            r = attach(tree, box->root_fd, target);
+        if (r)
+            return gb_err_set(err, GB_ERR_INPUT, -r, "show '%s' at '%s'", m->source, m->target);
+    }
+    return box->spec->mount_count ? 0 : GB_STEP_NOT_APPLICABLE;
+}
+
+/* --- files --- */
+
+static int put_file(int dir, const struct gb_file *f, struct gb_err *err)
+{
+    int r = make_parents(dir, f->name, err);
+    if (r)
+        return r;
+    AUTO_FD out = gb_sys_openat2(dir, f->name, O_WRONLY, GB_BENEATH);
+    if (out >= 0)
+        return gb_err_set(err, GB_ERR_USAGE, EEXIST, "two files are called '%s'", f->name);
+    out = openat(dir, f->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, f->mode);
+    if (out < 0)
+        return gb_err_set(err, GB_ERR_INPUT, errno, "make the file '%s' in the box", f->name);
+    ssize_t n = f->data ? gb_fd_write_all(out, f->data, f->len) : gb_fd_copy(out, f->fd);
+    if (n == -ENOSPC)
+        return gb_err_set(err, GB_ERR_INPUT, ENOSPC, "the file '%s' does not fit into max_disk_mb", f->name);
+    return n < 0 ? gb_err_set(err, GB_ERR_INPUT, (int)-n, "copy the file '%s' into the box", f->name) : 0;
+}
+
+/* files. Should: put the call's own files into the still empty /sandbox. */
+int gb_mount_files(struct gb_box *box, struct gb_err *err)
+{
+    AUTO_FD dir = openat(box->root_fd, "sandbox", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return gb_err_set(err, GB_ERR_INTERNAL, errno, "open /sandbox");
+    int r = 0;
+    for (size_t i = 0; !r && i < box->spec->file_count; i++)
+        r = put_file(dir, &box->spec->files[i], err);
+    return r;
+}
+
+/* --- pivot, read-only --- */
+
+/* pivot. Should: make the new root the only one. Must not: leave the old one mounted anywhere, not even hidden. */
+int gb_mount_pivot(struct gb_box *box, struct gb_err *err)
+{
+    if (fchdir(box->root_fd) || gb_sys_pivot_root(".", ".") || umount2(".", MNT_DETACH) || chdir("/"))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "change the root");
+    return 0;
+}
+
+/* read-only. Should: freeze the root now that all is in place. */
+int gb_mount_readonly(struct gb_box *box, struct gb_err *err)
+{
+    struct mount_attr set = {.attr_set = RO_SYSTEM};
+    if (mount_setattr(box->root_fd, "", AT_EMPTY_PATH, &set, sizeof(set)))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "make the root read-only");
+    return 0;
+}

@@ -1,0 +1,121 @@
+/* Host-side symlink following is the commonest sandbox escape of recent years. So: the box is dead before we look (nothing can be swapped
+ * under us), every name is opened beneath a descriptor with no link followed, and only regular files with one name are read. */
+#include "sandbox/outputs.h"
+
+#include "base/auto.h"
+#include "base/sys.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_DEPTH   16
+#define MAX_ENTRIES 100000
+
+struct walk {
+    const struct gb_spec *spec;
+    struct gb_result *result;
+    size_t bytes, entries;
+};
+
+int gb_outputs_check(const char *pattern, struct gb_err *err)
+{
+    const char *relative = !strncmp(pattern, GB_WORKDIR "/", strlen(GB_WORKDIR) + 1) ? pattern + strlen(GB_WORKDIR) + 1 : pattern;
+    if (relative != pattern || !gb_text_is_relative_name(pattern))
+        return gb_err_set(err, GB_ERR_USAGE, 0, "output '%.200s' must be a name or glob relative to %s, without '..'", pattern,
+                          GB_WORKDIR);
+    return 0;
+}
+
+static const char *read_file(struct walk *w, int dir, const char *name, struct gb_output *out)
+{
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer that is dead. */
+    AUTO_FD fd = gb_sys_openat2(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, GB_BENEATH | RESOLVE_NO_XDEV);
+    struct stat st;
+    if (fd < 0)
+        return errno == ELOOP ? "is a symbolic link" : "cannot be opened";
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+        return "is not a regular file";
+    if (st.st_nlink != 1)
+        return "has several names (hard links)";
+    if ((uint64_t)st.st_size > GB_OUTPUT_BYTES - w->bytes)
+        return "is too large";
+    AUTO_FREE char *data = malloc((size_t)st.st_size + 1);
+    if (!data)
+        return "is too large";
+    size_t got = 0;
+    while (got < (size_t)st.st_size) {
+        ssize_t n = read(fd, data + got, (size_t)st.st_size - got);
+        if (n <= 0)
+            return "cannot be read";
+        got += (size_t)n;
+    }
+    out->len = got;
+    out->data = TAKE_PTR(data);
+    w->bytes += got;
+    return NULL;
+}
+
+static bool wanted(const struct walk *w, const char *path)
+{
+    for (size_t i = 0; i < w->spec->output_count; i++)
+        if (!fnmatch(w->spec->outputs[i], path, FNM_PATHNAME | FNM_PERIOD))
+            return true;
+    return false;
+}
+
+static int take(struct walk *w, int dir, const char *name, const char *path)
+{
+    struct gb_result *r = w->result;
+    if (r->file_count >= GB_OUTPUT_FILES)
+        return 0;
+    struct gb_output *files = realloc(r->files, (r->file_count + 1) * sizeof(*files));
+    if (!files)
+        return -ENOMEM;
+    r->files = files;
+    struct gb_output *out = &files[r->file_count];
+    *out = (struct gb_output){.name = strdup(path)};
+    if (!out->name)
+        return -ENOMEM;
+    r->file_count++;
+    out->skipped = r->file_count == GB_OUTPUT_FILES ? "and any after it: too many files match" : read_file(w, dir, name, out);
+    return 0;
+}
+
+static int walk_dir(struct walk *w, int parent, const char *name, const char *prefix, int depth)
+{
+    AUTO_FD fd = gb_sys_openat2(parent, name, O_RDONLY | O_DIRECTORY, GB_BENEATH | RESOLVE_NO_XDEV);
+    AUTO_DIR dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir)
+        return 0; /* made unreadable by the program: its own loss */
+    const int here = dirfd(dir);
+    fd = -1; /* the stream owns it now */
+    for (struct dirent *e; (e = readdir(dir)) && w->entries++ < MAX_ENTRIES;) {
+        char path[1024];
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+            (size_t)snprintf(path, sizeof(path), "%s%s", prefix, e->d_name) >= sizeof(path) - 1)
+            continue;
+        int r = 0;
+        if (e->d_type != DT_DIR) {
+            r = wanted(w, path) ? take(w, here, e->d_name, path) : 0;
+        } else if (depth < MAX_DEPTH) {
+            strcat(path, "/"); /* NOLINT: room was kept above */
+            r = walk_dir(w, here, e->d_name, path, depth + 1);
+        }
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+int gb_outputs_collect(const struct gb_box *box, struct gb_result *result, struct gb_err *err)
+{
+    struct walk w = {.spec = box->spec, .result = result};
+    if (!box->spec->output_count || box->scratch_fd < 0)
+        return 0;
+    int r = walk_dir(&w, box->scratch_fd, "sandbox", "", 0);
+    return r ? gb_err_set(err, GB_ERR_INTERNAL, -r, "collect output files") : 0;
+}

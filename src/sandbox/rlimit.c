@@ -1,0 +1,52 @@
+/* rlimits: the second wall behind the cgroup, and the only place for a few limits. */
+#include "sandbox/steps.h"
+
+#include "base/auto.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+#define MIB ((rlim_t)1 << 20)
+
+/* Since 5.14 the kernel counts a user's processes per user namespace. Before that an ordinary user's own shell would count. */
+static bool counts_per_namespace(void)
+{
+    struct utsname u;
+    int major = 0, minor = 0;
+    return !uname(&u) && sscanf(u.release, "%d.%d", &major, &minor) == 2 && (major > 5 || (major == 5 && minor >= 14));
+}
+
+int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
+{
+    const struct gb_limits *l = &box->spec->limits;
+    const bool own_count = box->lease_fd >= 0 || counts_per_namespace();
+    const bool cgroup = box->cgroup.version != 0;
+    const struct {
+        int resource;
+        const char *name;
+        bool use;
+        rlim_t value;
+    } rows[] = {
+            {RLIMIT_NOFILE, "open files", true, (rlim_t)l->open_files},
+            {RLIMIT_CORE, "core dumps", true, 0},
+            {RLIMIT_NPROC, "processes", own_count, (rlim_t)l->pids + 1},
+            {RLIMIT_FSIZE, "file size", true, (rlim_t)l->disk_mb * MIB},
+            {RLIMIT_CPU, "cpu seconds", true, (rlim_t)(l->cpu_ms + 999) / 1000 + 1},
+            {RLIMIT_MEMLOCK, "locked memory", true, 64 * 1024},
+            {RLIMIT_MSGQUEUE, "message queues", true, 819200},
+            {RLIMIT_SIGPENDING, "queued signals", true, 1024},
+            {RLIMIT_RTPRIO, "realtime priority", true, 0},
+            {RLIMIT_NICE, "nice", true, 0},
+            /* Without a cgroup this is all there is: private writable memory of each process. */
+            {RLIMIT_DATA, "data", !cgroup, (rlim_t)l->memory_mb * MIB},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct rlimit value = {rows[i].value, rows[i].value};
+        if (rows[i].use && setrlimit(rows[i].resource, &value))
+            return gb_err_set(err, GB_ERR_LAYER, errno, "limit %s to %llu", rows[i].name,
+                              (unsigned long long)rows[i].value);
+    }
+    return 0;
+}

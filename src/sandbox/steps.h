@@ -1,0 +1,68 @@
+/* The table of confinement steps: the one list that launch order, error messages, the receipt, `glovebox doctor`, the
+ * documentation and the probe coverage test read. */
+#pragma once
+
+#include "sandbox/box.h"
+
+enum gb_side {
+    GB_SIDE_PREPARE, /* supervisor, before the box exists */
+    GB_SIDE_CLONE,   /* a namespace flag of the clone itself */
+    GB_SIDE_PARENT,  /* supervisor, while the box sets itself up */
+    GB_SIDE_BOX,     /* inside the new namespaces, before anything untrusted runs */
+};
+
+/* A step that does not apply here (v1's move on a v2 host, say) and so is not claimed in the receipt. */
+#define GB_STEP_NOT_APPLICABLE 1
+
+struct gb_step {
+    const char *name, *layer;
+    enum gb_side side;
+    bool may_degrade;    /* the operator may allow a box without it */
+    const char *since;   /* first kernel that has it */
+    const char *why;     /* what breaks without it */
+    const char *remedy;  /* what to do when the host refuses it */
+    uint64_t clone_flag; /* GB_SIDE_CLONE only */
+    int (*apply)(struct gb_box *box, struct gb_err *err); /* NULL for GB_SIDE_CLONE */
+};
+
+extern const struct gb_step gb_steps[];
+extern const unsigned gb_step_count;
+
+const char *gb_step_name(unsigned index);
+/* Is the step of that name in a mask of applied steps? */
+bool gb_steps_applied(uint64_t mask, const char *name);
+/* Runs the steps of one side in order. A failure names its step and stops, unless the step may degrade and the spec allows it. */
+int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err);
+/* The namespace flags of the clone, as the table has them. */
+uint64_t gb_steps_clone_flags(struct gb_box *box);
+/* Checks a comma list of steps to leave out if need be: each must exist and be one that may degrade. */
+int gb_steps_check_degraded(const char *list, struct gb_err *err);
+
+/* One function per step, in the file named after its mechanism. */
+int gb_userns_lease(struct gb_box *box, struct gb_err *err);
+int gb_userns_map(struct gb_box *box, struct gb_err *err);
+int gb_userns_identity(struct gb_box *box, struct gb_err *err);
+int gb_userns_forbid_nested(struct gb_box *box, struct gb_err *err);
+int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err);
+int gb_cgroup_step_join(struct gb_box *box, struct gb_err *err);
+int gb_cgroup_step_namespace(struct gb_box *box, struct gb_err *err);
+int gb_mount_private(struct gb_box *box, struct gb_err *err);
+int gb_mount_root(struct gb_box *box, struct gb_err *err);
+int gb_mount_etc(struct gb_box *box, struct gb_err *err);
+int gb_mount_dev(struct gb_box *box, struct gb_err *err);
+int gb_mount_scratch(struct gb_box *box, struct gb_err *err);
+int gb_mount_proc(struct gb_box *box, struct gb_err *err);
+int gb_mount_extra(struct gb_box *box, struct gb_err *err);
+int gb_mount_files(struct gb_box *box, struct gb_err *err);
+int gb_mount_pivot(struct gb_box *box, struct gb_err *err);
+int gb_mount_readonly(struct gb_box *box, struct gb_err *err);
+int gb_process_reset(struct gb_box *box, struct gb_err *err);
+int gb_process_hostname(struct gb_box *box, struct gb_err *err);
+int gb_process_die_with_parent(struct gb_box *box, struct gb_err *err);
+int gb_process_descriptors(struct gb_box *box, struct gb_err *err);
+int gb_rlimit_apply(struct gb_box *box, struct gb_err *err);
+int gb_caps_no_new_privs(struct gb_box *box, struct gb_err *err);
+int gb_caps_drop(struct gb_box *box, struct gb_err *err);
+int gb_landlock_abi(void); /* 0: the kernel has none */
+int gb_landlock_apply(struct gb_box *box, struct gb_err *err);
+int gb_seccomp_apply(struct gb_box *box, struct gb_err *err);

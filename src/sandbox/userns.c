@@ -1,0 +1,128 @@
+/* Who the box is: which host uid it runs under, the id maps, and the wall against further user namespaces. */
+#include "sandbox/steps.h"
+
+#include "sandbox/channel.h"
+#include "base/auto.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* Above every range that distributions and systemd hand out, below 2^31. */
+#define UID_FIRST  2000000000U
+#define UID_COUNT  65536U
+#define LEASE_DIR  "/run/glovebox"
+#define LEASE_FILE LEASE_DIR "/uids"
+
+/* Can our own user namespace give out all of the range? (Not if we are root of a small user namespace.) */
+static bool range_is_mapped(const char *map_file)
+{
+    char text[4096];
+    if (gb_fd_get(AT_FDCWD, map_file, text, sizeof(text)) < 0)
+        return false;
+    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        unsigned inside, outside, count;
+        if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3 && inside <= UID_FIRST &&
+            count > UID_FIRST - inside && count - (UID_FIRST - inside) >= UID_COUNT)
+            return true;
+    }
+    return false;
+}
+
+/* Holds byte N of a file locked for as long as uid UID_FIRST + N is in use; the kernel frees it when we die. */
+static int lease_uid(int *ret_fd, uid_t *ret_uid)
+{
+    if (mkdir(LEASE_DIR, 0700) && errno != EEXIST)
+        return -errno;
+    AUTO_FD fd = open(LEASE_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    uint32_t start = 0;
+    if (getrandom(&start, sizeof(start), GRND_NONBLOCK) < 0)
+        start = (uint32_t)getpid();
+    for (uint32_t i = 0; i < UID_COUNT; i++) {
+        uint32_t n = (start + i) % UID_COUNT;
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1};
+        if (!fcntl(fd, F_OFD_SETLK, &lock)) {
+            *ret_fd = TAKE_FD(fd);
+            *ret_uid = UID_FIRST + n;
+            return 0;
+        }
+        if (errno != EAGAIN && errno != EACCES)
+            return -errno;
+    }
+    return -EAGAIN;
+}
+
+/* uid. Should: give the box a host uid that nobody else has. Must not: fall back to root when we are root. An ordinary user, and
+ * the root of a user namespace that has no such range, can only lend their own uid; the receipt tells. */
+int gb_userns_lease(struct gb_box *box, struct gb_err *err)
+{
+    if (geteuid() != 0 || !range_is_mapped("/proc/self/uid_map") || !range_is_mapped("/proc/self/gid_map"))
+        return GB_STEP_NOT_APPLICABLE;
+    int r = lease_uid(&box->lease_fd, &box->host_uid);
+    if (r)
+        return gb_err_set(err, GB_ERR_LAYER, -r, "lease a uid in %s", LEASE_FILE);
+    box->host_gid = (gid_t)box->host_uid;
+    box->receipt.host_uid = box->host_uid;
+    return 0;
+}
+
+static int put_map(int dir, const char *file, const char *text, struct gb_err *err)
+{
+    int r = gb_fd_put(dir, file, text);
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "write %s", file) : 0;
+}
+
+/* idmap. Should: map exactly one uid and one gid. Must not: trust that /proc is procfs (CVE-2025-52881): the type is checked on
+ * the descriptor that is written through. */
+int gb_userns_map(struct gb_box *box, struct gb_err *err)
+{
+    char path[16], uid_map[48], gid_map[48];
+    struct statfs fs;
+    snprintf(path, sizeof(path), "%d", box->init_pid);
+    AUTO_FD dir = openat(box->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 || fstatfs(dir, &fs) || fs.f_type != PROC_SUPER_MAGIC)
+        return gb_err_set(err, GB_ERR_LAYER, EIO, "/proc is not a proc file system");
+    snprintf(uid_map, sizeof(uid_map), "%d %u 1\n", GB_BOX_UID, box->host_uid);
+    snprintf(gid_map, sizeof(gid_map), "%d %u 1\n", GB_BOX_UID, box->host_gid);
+    int r = put_map(dir, "setgroups", "deny", err);
+    if (!r)
+        r = put_map(dir, "uid_map", uid_map, err);
+    if (!r)
+        r = put_map(dir, "gid_map", gid_map, err);
+    char go = GB_GO_MAPPED;
+    if (!r && send(box->channel, &go, 1, MSG_NOSIGNAL) != 1)
+        r = gb_err_set(err, GB_ERR_INTERNAL, errno, "tell the box that it is mapped");
+    return r;
+}
+
+
+
+/* identity. Should: become the one mapped user. */
+int gb_userns_identity(struct gb_box *box, struct gb_err *err)
+{
+    if (gb_channel_await(box, GB_GO_MAPPED))
+        return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "wait for the id maps");
+    if (setresgid(GB_BOX_UID, GB_BOX_UID, GB_BOX_UID) || setresuid(GB_BOX_UID, GB_BOX_UID, GB_BOX_UID))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "become uid %d", GB_BOX_UID);
+    return 0;
+}
+
+/* no-nested-userns. Should: set this namespace's own count of further user namespaces to none. The system call filter refuses them
+ * too; this holds if the filter should ever have a hole. */
+int gb_userns_forbid_nested(struct gb_box *box, struct gb_err *err)
+{
+    int r = gb_fd_put(box->proc_fd, "sys/user/max_user_namespaces", "0");
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "write /proc/sys/user/max_user_namespaces") : 0;
+}

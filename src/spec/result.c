@@ -1,0 +1,127 @@
+#include "spec/result.h"
+
+#include "base/auto.h"
+#include "base/json_write.h"
+
+static const struct {
+    const char *name;
+    int exit_code;
+} statuses[GB_STATUS_COUNT] = {
+#define GB_STATUS(name, text, exit_code) [GB_STATUS_##name] = {text, exit_code},
+#include "spec/status.def"
+#undef GB_STATUS
+};
+
+const char *gb_status_name(enum gb_status status)
+{
+    return (unsigned)status < GB_STATUS_COUNT ? statuses[status].name : "unknown";
+}
+
+int gb_result_exit_code(const struct gb_result *r)
+{
+    if (statuses[r->status].exit_code)
+        return statuses[r->status].exit_code;
+    return r->signal ? 128 + r->signal : r->exit_code;
+}
+
+static void steps_to_json(struct gb_json *j, const char *key, uint64_t mask, const char *(*step_name)(unsigned))
+{
+    gb_json_open(j, key, '[');
+    for (unsigned i = 0; i < 64; i++)
+        if (mask >> i & 1)
+            gb_json_text(j, NULL, step_name(i));
+    gb_json_close(j, ']');
+}
+
+static void receipt_to_json(struct gb_json *j, const struct gb_receipt *e, const char *(*step_name)(unsigned))
+{
+    gb_json_open(j, "enforced", '{');
+    gb_json_text(j, "backend", e->backend);
+    steps_to_json(j, "steps", e->applied, step_name);
+    steps_to_json(j, "degraded", e->degraded, step_name);
+    gb_json_text(j, "root", e->root);
+    gb_json_text(j, "network", "none");
+    gb_json_text(j, "seccomp", e->seccomp_profile);
+    gb_json_int(j, "landlock_abi", e->landlock_abi);
+    gb_json_open(j, "cgroup", '{');
+    gb_json_int(j, "version", e->cgroup_version);
+    gb_json_text(j, "controllers", e->controllers);
+    gb_json_close(j, '}');
+    gb_json_int(j, "host_uid", e->host_uid);
+    gb_json_int(j, "supplementary_groups", e->extra_groups);
+    gb_json_open(j, "limits", '{');
+    for (size_t i = 0; i < gb_limit_count; i++)
+        gb_json_decimal(j, gb_limit_rows[i].key, gb_limits_get(&e->limits, &gb_limit_rows[i]),
+                        gb_limit_rows[i].decimals);
+    gb_json_close(j, '}');
+    gb_json_text(j, "policy_hash", e->policy_hash);
+    gb_json_close(j, '}');
+}
+
+static void usage_to_json(struct gb_json *j, const struct gb_usage *u)
+{
+    gb_json_open(j, "resource_usage", '{');
+    gb_json_decimal(j, "cpu_ms", u->cpu_us, 3);
+    gb_json_decimal(j, "wall_ms", u->wall_us, 3);
+    gb_json_decimal(j, "memory_peak_mb", u->memory_peak_bytes * 1000 / (1 << 20), 3);
+    if (u->pids_peak < 0)
+        gb_json_null(j, "pids_peak");
+    else
+        gb_json_int(j, "pids_peak", u->pids_peak);
+    gb_json_int(j, "disk_bytes", u->disk_bytes);
+    gb_json_int(j, "stdout_bytes", (int64_t)u->stdout_bytes);
+    gb_json_int(j, "stderr_bytes", (int64_t)u->stderr_bytes);
+    gb_json_close(j, '}');
+}
+
+void gb_result_to_json(const struct gb_result *r, const char *(*step_name)(unsigned index), struct gb_buf *out)
+{
+    struct gb_json j = {.out = out, .first = true};
+    gb_json_open(&j, NULL, '{');
+    gb_json_bool(&j, "success", r->status == GB_STATUS_SUCCESS);
+    gb_json_text(&j, "status", gb_status_name(r->status));
+    if (r->exit_code < 0)
+        gb_json_null(&j, "exit_code");
+    else
+        gb_json_int(&j, "exit_code", r->exit_code);
+    if (r->signal)
+        gb_json_int(&j, "signal", r->signal);
+    else
+        gb_json_null(&j, "signal");
+    gb_json_bool(&j, "was_killed", r->kill_reason != NULL);
+    if (r->kill_reason)
+        gb_json_text(&j, "kill_reason", r->kill_reason);
+    else
+        gb_json_null(&j, "kill_reason");
+    gb_json_bytes(&j, "stdout", r->out.data, r->out.len);
+    gb_json_bytes(&j, "stderr", r->err.data, r->err.len);
+    gb_json_bool(&j, "truncated", gb_buf_truncated(&r->out) || gb_buf_truncated(&r->err));
+    gb_json_decimal(&j, "execution_time_ms", r->usage.wall_us, 3);
+    usage_to_json(&j, &r->usage);
+    gb_json_open(&j, "files", '[');
+    for (size_t i = 0; i < r->file_count; i++) {
+        gb_json_open(&j, NULL, '{');
+        gb_json_text(&j, "name", r->files[i].name);
+        if (r->files[i].skipped)
+            gb_json_text(&j, "skipped", r->files[i].skipped);
+        else
+            gb_json_int(&j, "bytes", (int64_t)r->files[i].len);
+        gb_json_close(&j, '}');
+    }
+    gb_json_close(&j, ']');
+    receipt_to_json(&j, &r->enforced, step_name);
+    gb_json_close(&j, '}');
+    gb_buf_puts(out, "\n");
+}
+
+void gb_result_done(struct gb_result *r)
+{
+    for (size_t i = 0; i < r->file_count; i++) {
+        free(r->files[i].name);
+        free(r->files[i].data);
+    }
+    free(r->files);
+    gb_buf_done(&r->out);
+    gb_buf_done(&r->err);
+    *r = (struct gb_result){0};
+}

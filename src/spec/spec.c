@@ -1,0 +1,43 @@
+#include "spec/spec.h"
+
+#include "base/auto.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+
+const struct gb_runtime gb_runtimes[] = {
+#define GB_RUNTIME(name, script, extension, program, option) {name, script, extension, program, option},
+#include "spec/runtimes.def"
+#undef GB_RUNTIME
+};
+const size_t gb_runtime_count = ARRAY_LEN(gb_runtimes);
+
+const struct gb_runtime *gb_runtime_find(const char *name)
+{
+    for (size_t i = 0; i < gb_runtime_count; i++)
+        if (!strcmp(gb_runtimes[i].name, name))
+            return &gb_runtimes[i];
+    return NULL;
+}
+
+const struct gb_runtime *gb_runtime_by_extension(const char *file_name)
+{
+    const char *dot = strrchr(file_name, '.');
+    for (size_t i = 0; dot && i < gb_runtime_count; i++)
+        if (!strcmp(gb_runtimes[i].extension, dot))
+            return &gb_runtimes[i];
+    return NULL;
+}
+
+int gb_runtime_check_code(const char *code, size_t len, struct gb_err *err)
+{
+    if (len > GB_CODE_BYTES)
+        return gb_err_set(err, GB_ERR_INPUT, 0, "the code is larger than the %d bytes that are allowed", GB_CODE_BYTES);
+    size_t at = gb_text_find_binary(code, len);
+    if (at < len)
+        return gb_err_set(err, GB_ERR_INPUT, 0,
+                          "the code is not text: byte %zu (0x%02x) is not valid UTF-8 or is NUL", at,
+                          (unsigned)(unsigned char)code[at]);
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* What one box shall be, as plain data. Whoever fills a struct gb_spec owns every pointer in it and keeps them valid until the
+ * run is over; the sandbox only reads. */
+#pragma once
+
+#include "base/err.h"
+#include "spec/limits.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define GB_WORKDIR    "/sandbox"
+#define GB_BOX_PATH   "/usr/local/bin:/usr/bin:/bin"
+#define GB_BOX_UID    1000
+#define GB_MOUNTS     32
+#define GB_CODE_BYTES (1 << 20) /* the longest script that is taken */
+
+/* One file that is put into /sandbox before the program starts. Its bytes come from data, or from fd if data is NULL. */
+struct gb_file {
+    const char *name; /* relative, see gb_text_is_relative_name */
+    const char *data;
+    size_t len;
+    int fd;
+    mode_t mode;
+};
+
+/* One host directory that the operator shows to the box. */
+struct gb_mount {
+    const char *source, *target;
+    bool writable;
+};
+
+struct gb_spec {
+    const char *runtime;     /* row of runtimes.def, or NULL for a plain program; for messages */
+    const char *const *argv; /* NULL-terminated; argv[0] is looked up in the box's PATH */
+    const char *const *env;  /* NULL-terminated NAME=VALUE */
+    const struct gb_file *files;
+    size_t file_count;
+    const struct gb_mount *mounts;
+    size_t mount_count;
+    const char *const *outputs; /* names or globs beneath /sandbox that are brought back */
+    size_t output_count;
+    const char *rootfs;        /* a root file system tree, or NULL for the host's system directories */
+    const char *cgroup_parent; /* where the box's cgroup goes, or NULL to choose */
+    const char *degraded;      /* comma list of steps that may be left out if the host cannot give them */
+    int stdin_fd;              /* fed to the program; -1 for an empty input */
+    int cancel_fd;             /* readable means: the caller wants no more; -1 for none */
+    struct gb_limits limits;
+};
+
+struct gb_runtime {
+    const char *name, *script, *extension, *program, *option;
+};
+
+extern const struct gb_runtime gb_runtimes[];
+extern const size_t gb_runtime_count;
+
+const struct gb_runtime *gb_runtime_find(const char *name);
+const struct gb_runtime *gb_runtime_by_extension(const char *file_name);
+/* Is it text of a size that a runtime takes? */
+int gb_runtime_check_code(const char *code, size_t len, struct gb_err *err);

@@ -1,0 +1,60 @@
+"""What every test of the command line shares: one way to call glovebox, and what differs between the modes.
+
+The same suite runs as root, as an ordinary user and as root of a user namespace, on the release build and on the one with sanitizers.
+tests/run sets GB_BUILD (directory of the programs) and GB_MODE (root, user or userns).
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+BUILD = pathlib.Path(os.environ.get("GB_BUILD", pathlib.Path(__file__).parent.parent / "build")).resolve()
+MODE = os.environ.get("GB_MODE", "root" if os.geteuid() == 0 else "user")
+
+
+class Glovebox:
+    """Calls the program under test. Output is bytes: what a box prints is not always text."""
+
+    program = str(BUILD / "glovebox")
+    build = BUILD
+    mode = MODE
+
+    def __call__(self, *args, input=b"", env=None, timeout=120, **kwargs):
+        return subprocess.run(
+            [self.program, *map(str, args)], input=input, env={**os.environ, **(env or {})}, timeout=timeout, capture_output=True, **kwargs
+        )
+
+    def run(self, *args, **kwargs):
+        return self("run", *args, **kwargs)
+
+    def json(self, *args, **kwargs):
+        """Runs with --json; a result must come."""
+        done = self("run", "--json", *args, **kwargs)
+        assert done.stdout, done.stderr.decode(errors="replace")
+        return json.loads(done.stdout)
+
+    def python(self, code, *options, **kwargs):
+        return self.json(*options, "-c", code, **kwargs)
+
+    def sh(self, code, *options, **kwargs):
+        return self.json("--lang", "sh", *options, "-c", code, **kwargs)
+
+    def ok(self, code, *options, **kwargs):
+        """Runs Python code that must succeed; returns what it printed."""
+        result = self.python(code, *options, **kwargs)
+        assert result["status"] == "success", result
+        return result["stdout"]
+
+
+@pytest.fixture(scope="session")
+def gb():
+    return Glovebox()
+
+
+@pytest.fixture(scope="session")
+def is_test_build():
+    """Test builds obey GLOVEBOX_TEST_*: they can leave a step out or make it fail."""
+    return BUILD.name != "build"
