@@ -60,6 +60,7 @@ GB_EXPORT int gb_run_on_output(struct gb_run *run, void (*call)(void *context, i
 GB_EXPORT int gb_run_start(struct gb_run *run);
 GB_EXPORT const char *gb_run_error(const struct gb_run *run);
 GB_EXPORT const char *gb_run_error_code(const struct gb_run *run); /* a stable word, such as "layer_unavailable" */
+GB_EXPORT const char *gb_run_error_step(const struct gb_run *run); /* the confinement step that failed, or "" */
 
 GB_EXPORT const char *gb_run_status(const struct gb_run *run); /* "success", "error", "timeout", … */
 GB_EXPORT const char *gb_run_kill_reason(const struct gb_run *run); /* or NULL */

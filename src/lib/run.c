@@ -347,6 +347,11 @@ const char *gb_run_error_code(const struct gb_run *run)
     return gb_err_name((enum gb_error_code)run->err.code);
 }
 
+const char *gb_run_error_step(const struct gb_run *run)
+{
+    return run->err.step;
+}
+
 const char *gb_run_status(const struct gb_run *run)
 {
     return run->finished ? gb_status_name(run->result.status) : "internal_error";

@@ -81,7 +81,7 @@ const struct gb_step gb_steps[] = {
          gb_process_die_with_parent},
         {"landlock", "landlock", GB_SIDE_BOX, true, "5.13",
          "the second wall on files, tcp, abstract sockets and signals would be missing",
-         "boot with landlock in the lsm= list, or list landlock under --allow-degraded", 0, gb_landlock_apply},
+         "boot a kernel from 5.13 on with landlock in its lsm= list", 0, gb_landlock_apply},
         {"descriptors", "privilege", GB_SIDE_BOX, false, "5.9", "open files of the supervisor would leak in", "", 0,
          gb_process_descriptors},
         {"seccomp", "syscalls", GB_SIDE_BOX, false, "3.17", "the whole kernel would be in reach", "", 0,

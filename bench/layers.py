@@ -1,0 +1,49 @@
+"""Where the time goes: the same run with one confinement step left out at a time (only a test build can do that)."""
+import json
+import os
+import subprocess
+
+from subjects import ENV
+from timing import call, percentile, take_turns
+
+WHOLE, AGAIN = "(nothing)", "(nothing, again: the noise)"
+
+
+def build(source, directory):
+    """The test build, made if missing and brought up to date; returns its program, or None with the reason."""
+    steps = [["ninja", "-C", directory]]
+    if not os.path.exists(os.path.join(directory, "build.ninja")):
+        steps.insert(0, ["meson", "setup", directory, source, "-Dtesting=true"])
+    for argv in steps:
+        try:
+            done = subprocess.run(argv, cwd=source, capture_output=True, text=True, check=False)
+        except OSError as error:
+            return None, f"{argv[0]}: {error}"
+        if done.returncode:
+            return None, f"{' '.join(argv)}:\n{done.stdout[-1000:]}{done.stderr[-1000:]}"
+    return os.path.join(directory, "glovebox"), None
+
+
+def step_names(glovebox):
+    """The steps that a run on this host takes, as its own receipt tells."""
+    done = subprocess.run([glovebox, "run", "--json", "--", "/bin/true"], env=ENV, capture_output=True, check=True)
+    return json.loads(done.stdout)["enforced"]["steps"]
+
+
+def measure(glovebox, rounds):
+    """Returns {step: median cost in ms, or None if the box does not start without it}, and the median of the whole."""
+    argv = [glovebox, "run", "--", "/bin/true"]
+    subjects = {WHOLE: (argv, ENV), AGAIN: (argv, ENV)}
+    cost = {}
+    for step in step_names(glovebox):
+        env = ENV | {"GLOVEBOX_TEST_SKIP": step}
+        if call(argv, env)[1]:
+            cost[step] = None
+        else:
+            subjects[step] = (argv, env)
+    times = take_turns(subjects, rounds)
+    whole = times.pop(WHOLE)
+    for name, ms in times.items():
+        # Differences within one round: what disturbs a round disturbs both of its runs.
+        cost[name] = percentile([a - b for a, b in zip(whole, ms)], 50)
+    return cost, percentile(whole, 50)
