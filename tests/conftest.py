@@ -54,7 +54,11 @@ def gb():
     return Glovebox()
 
 
-@pytest.fixture(scope="session")
-def is_test_build():
-    """Test builds obey GLOVEBOX_TEST_*: they can leave a step out or make it fail."""
-    return BUILD.name != "build"
+def pytest_configure(config):
+    config.addinivalue_line("markers", "testbuild: needs a build with -Dtesting=true, as root: it takes walls down or makes steps fail")
+
+
+def pytest_collection_modifyitems(items):
+    """Tests that need a test build are left out of runs on others, not skipped: tests/run runs them where they belong."""
+    testing = os.environ.get("GB_TESTING") == "1"
+    items[:] = [item for item in items if testing or not item.get_closest_marker("testbuild")]

@@ -28,6 +28,7 @@ static const struct probe {
 #define PROBES (sizeof(probes) / sizeof(probes[0]))
 
 static char seen[400];
+int note_fd = -1;
 
 static void note(const char *fmt, va_list ap)
 {
@@ -92,6 +93,8 @@ static void run_apart(const struct probe *p)
         exit(2);
     pid_t pid = fork();
     if (pid == 0) {
+        close(pipes[0]);
+        note_fd = pipes[1];
         enum verdict v = p->run();
         (void)!write(pipes[1], seen, strlen(seen));
         _exit((int)v);

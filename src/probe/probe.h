@@ -13,6 +13,9 @@ enum verdict { HELD, ESCAPED, UNCLEAR };
 enum verdict escaped(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 enum verdict unclear(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Where main() takes the note from, while a probe runs; -1 if it does not. */
+extern int note_fd;
+
 /* Did the last call, which returned r, meet a wall? Sets nothing. */
 bool refused(long r);
 /* The value of "Name:" in /proc/self/status, or "" */

@@ -30,6 +30,11 @@ enum verdict probe_id_map(void)
         if (sscanf(text, "%u %u %u", &inside, &outside, &count) != 3 || count != 1 || inside != 1000)
             return escaped("%s is '%s'", maps[i], text);
     }
+    return strchr(slurp(maps[0]), '\n') && strchr(slurp(maps[0]), '\n')[1] ? escaped("uid_map has more than one line") : HELD;
+}
+
+enum verdict probe_set_groups(void)
+{
     return strncmp(slurp("/proc/self/setgroups"), "deny", 4) ? escaped("groups may be set") : HELD;
 }
 
@@ -77,19 +82,18 @@ enum verdict probe_filter_on(void)
     return !strcmp(status_field("Seccomp"), "2") ? HELD : escaped("Seccomp is '%s'", status_field("Seccomp"));
 }
 
-/* Runs first of all in a fresh process, but main() has a directory stream and a pipe open by then: look at what our parent had. */
 enum verdict probe_descriptors(void)
 {
-    char path[64], target[256];
-    snprintf(path, sizeof(path), "/proc/%d/fd", getppid());
-    DIR *d = opendir(path);
+    char target[256];
+    DIR *d = opendir("/proc/self/fd");
     if (!d)
-        return unclear("%s cannot be read", path);
+        return unclear("/proc/self/fd cannot be read");
     for (struct dirent *e; (e = readdir(d));) {
         int fd = atoi(e->d_name);
         ssize_t n = readlinkat(dirfd(d), e->d_name, target, sizeof(target) - 1);
         target[n > 0 ? n : 0] = '\0';
-        if (e->d_name[0] != '.' && (strncmp(target, "pipe:", 5) || fd > 4))
+        bool ours = fd == dirfd(d) || fd == note_fd;
+        if (e->d_name[0] != '.' && !ours && (strncmp(target, "pipe:", 5) || fd > 2))
             return escaped("descriptor %d is %s", fd, target);
     }
     closedir(d);

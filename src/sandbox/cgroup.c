@@ -3,6 +3,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/wall.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -222,12 +223,15 @@ struct setting {
     const char *file;
     int64_t value, second; /* second < 0: one number */
     bool optional;         /* absent on some kernels without harm */
+    bool stands;
 };
 
 static int write_settings(struct gb_cgroup *cg, const struct setting *s, size_t count, struct gb_err *err)
 {
     for (size_t i = 0; i < count; i++) {
         char text[64];
+        if (!s[i].stands)
+            continue;
         if (s[i].second < 0)
             snprintf(text, sizeof(text), "%" PRId64, s[i].value);
         else
@@ -244,19 +248,19 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
     /* One more process than the program may have: init. */
     const int64_t pids = l->pids + 1, quota = l->cpu_percent * (PERIOD_US / 100);
     const struct setting v1[] = {
-            {GB_CG_MEMORY, "memory.limit_in_bytes", cg->hard_bytes, -1, false},
-            {GB_CG_MEMORY, "memory.memsw.limit_in_bytes", cg->hard_bytes, -1, true},
-            {GB_CG_PIDS, "pids.max", pids, -1, false},
-            {GB_CG_CPU, "cpu.cfs_period_us", PERIOD_US, -1, false},
-            {GB_CG_CPU, "cpu.cfs_quota_us", quota, -1, false},
+            {GB_CG_MEMORY, "memory.limit_in_bytes", cg->hard_bytes, -1, false, GB_WALL("cgroup-memory")},
+            {GB_CG_MEMORY, "memory.memsw.limit_in_bytes", cg->hard_bytes, -1, true, GB_WALL("cgroup-swap")},
+            {GB_CG_PIDS, "pids.max", pids, -1, false, GB_WALL("cgroup-pids")},
+            {GB_CG_CPU, "cpu.cfs_period_us", PERIOD_US, -1, false, GB_WALL("cgroup-cpu")},
+            {GB_CG_CPU, "cpu.cfs_quota_us", quota, -1, false, GB_WALL("cgroup-cpu")},
     };
     const struct setting v2[] = {
-            {GB_CG_MEMORY, "memory.max", cg->hard_bytes, -1, false},
-            {GB_CG_MEMORY, "memory.high", cg->memory_bytes, -1, false},
-            {GB_CG_MEMORY, "memory.swap.max", 0, -1, true},
-            {GB_CG_MEMORY, "memory.oom.group", 1, -1, false},
-            {GB_CG_PIDS, "pids.max", pids, -1, false},
-            {GB_CG_CPU, "cpu.max", quota, PERIOD_US, false},
+            {GB_CG_MEMORY, "memory.max", cg->hard_bytes, -1, false, GB_WALL("cgroup-memory")},
+            {GB_CG_MEMORY, "memory.high", cg->memory_bytes, -1, false, GB_WALL("cgroup-memory")},
+            {GB_CG_MEMORY, "memory.swap.max", 0, -1, true, GB_WALL("cgroup-swap")},
+            {GB_CG_MEMORY, "memory.oom.group", 1, -1, false, GB_WALL("cgroup-memory")},
+            {GB_CG_PIDS, "pids.max", pids, -1, false, GB_WALL("cgroup-pids")},
+            {GB_CG_CPU, "cpu.max", quota, PERIOD_US, false, GB_WALL("cgroup-cpu")},
     };
     return cg->version == 2 ? write_settings(cg, v2, ARRAY_LEN(v2), err) : write_settings(cg, v1, ARRAY_LEN(v1), err);
 }

@@ -4,6 +4,7 @@
 
 #include "base/auto.h"
 #include "base/sys.h"
+#include "base/wall.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +52,7 @@ int gb_landlock_abi(void)
 
 static uint64_t handled_fs(int abi)
 {
-    return FS_ABI1 | (abi >= 2 ? FS_REFER : 0U) | (abi >= 3 ? FS_TRUNCATE : 0U) | (abi >= 5 ? FS_IOCTL_DEV : 0U);
+    return GB_WALL_FLAG("landlock-fs", FS_ABI1) | (abi >= 2 ? FS_REFER : 0U) | (abi >= 3 ? FS_TRUNCATE : 0U) | (abi >= 5 ? GB_WALL_FLAG("landlock-ioctl", FS_IOCTL_DEV) : 0U);
 }
 
 static int allow(int ruleset, int root, const char *path, uint64_t access)
@@ -62,6 +63,8 @@ static int allow(int ruleset, int root, const char *path, uint64_t access)
         return errno == ENOENT ? 0 : -errno;
     if (fstat(fd, &st) || !S_ISDIR(st.st_mode))
         return 0; /* /bin and /lib are links into /usr nearly everywhere */
+    if (!access)
+        return 0;
     struct path_rule rule = {access, fd};
     return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) ? -errno : 0;
 }
@@ -95,7 +98,8 @@ int gb_landlock_apply(struct gb_box *box, struct gb_err *err)
     int abi = gb_landlock_abi();
     if (!abi)
         return gb_err_set(err, GB_ERR_LAYER, ENOSYS, "this kernel has no landlock");
-    struct ruleset_attr attr = {.fs = handled_fs(abi), .net = abi >= 4 ? NET_TCP : 0, .scoped = abi >= 6 ? SCOPE_ALL : 0};
+    struct ruleset_attr attr = {.fs = handled_fs(abi), .net = abi >= 4 ? GB_WALL_FLAG("landlock-tcp", NET_TCP) : 0,
+                                .scoped = abi >= 6 ? GB_WALL_FLAG("landlock-scope", SCOPE_ALL) : 0};
     /* Older kernels refuse a longer struct unless its tail is zero, which it then is. */
     AUTO_FD ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
     if (ruleset < 0)

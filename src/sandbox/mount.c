@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "base/wall.h"
 #include "sandbox/channel.h"
 
 #include <dirent.h>
@@ -25,11 +26,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define RO_SYSTEM (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+/* Nothing but scratch can be written, no setuid bit and no device node means anything. */
+#define NO_PRIVILEGE (GB_WALL_FLAG("mount-nosuid", MOUNT_ATTR_NOSUID) | GB_WALL_FLAG("mount-nodev", MOUNT_ATTR_NODEV))
+#define RO_SYSTEM    (GB_WALL_FLAG("mount-ro", MOUNT_ATTR_RDONLY) | NO_PRIVILEGE)
 
 static int set_attr(int fd, uint64_t attr)
 {
-    struct mount_attr set = {.attr_set = attr, .propagation = MS_PRIVATE};
+    struct mount_attr set = {.attr_set = attr, .propagation = GB_WALL_FLAG("propagation", MS_PRIVATE)};
     return mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &set, sizeof(set)) ? -errno : 0;
 }
 
@@ -77,7 +80,7 @@ static int new_fs(const char *type, const struct fs_option *options, size_t coun
 int gb_mount_private(struct gb_box *box, struct gb_err *err)
 {
     const struct gb_spec *spec = box->spec;
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+    if (GB_WALL("propagation") && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
         return gb_err_set(err, GB_ERR_LAYER, errno, "make all mounts private");
     box->source_fd = open(spec->rootfs ? spec->rootfs : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (box->source_fd < 0)
@@ -204,6 +207,8 @@ int gb_mount_etc(struct gb_box *box, struct gb_err *err)
     static const char *const shown[] = {"alternatives", "fonts", "ssl/certs"};
     if (box->spec->rootfs)
         return GB_STEP_NOT_APPLICABLE;
+    if (!GB_WALL("etc-made"))
+        return expose(box, "etc", err);
     AUTO_FD host = openat(box->source_fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (host < 0 || mkdirat(box->root_fd, "etc", 0755))
         return gb_err_set(err, GB_ERR_LAYER, errno, "make /etc");
@@ -249,6 +254,8 @@ int gb_mount_dev(struct gb_box *box, struct gb_err *err)
                                            {"/proc/self/fd/0", "stdin"},
                                            {"/proc/self/fd/1", "stdout"},
                                            {"/proc/self/fd/2", "stderr"}};
+    if (!GB_WALL("dev-made"))
+        return expose(box, "dev", err);
     AUTO_FD host = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (host < 0 || mkdirat(box->root_fd, "dev", 0755))
         return gb_err_set(err, GB_ERR_LAYER, errno, "make /dev");
@@ -274,7 +281,7 @@ static int place_scratch(struct gb_box *box, const char *name, const char *where
     AUTO_FD base = openat(box->root_fd, ".scratch", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (base < 0 || mkdirat(base, name, 0700) || fchmodat(base, name, mode, 0))
         return -errno;
-    AUTO_FD tree = clone_tree(base, name, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attr);
+    AUTO_FD tree = clone_tree(base, name, NO_PRIVILEGE | attr);
     if (tree < 0)
         return tree;
     if (mkdirat(box->root_fd, where, 0755) && errno != EEXIST)
@@ -289,7 +296,8 @@ int gb_mount_scratch(struct gb_box *box, struct gb_err *err)
     const int64_t mb = box->spec->limits.disk_mb;
     snprintf(size, sizeof(size), "%" PRId64 "m", mb);
     snprintf(inodes, sizeof(inodes), "%" PRId64, 4096 + mb * 256);
-    const struct fs_option options[] = {{"size", size}, {"nr_inodes", inodes}, {"mode", "0755"}};
+    const struct fs_option options[] = {
+            {"size", GB_WALL("scratch-size") ? size : "0"}, {"nr_inodes", GB_WALL("scratch-inodes") ? inodes : "0"}, {"mode", "0755"}};
     AUTO_FD fs = new_fs("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     int r = fs < 0 ? fs : mkdirat(box->root_fd, ".scratch", 0755) ? -errno : attach(fs, box->root_fd, ".scratch");
     if (!r)
@@ -315,9 +323,9 @@ int gb_mount_scratch(struct gb_box *box, struct gb_err *err)
  * the id maps are all there. */
 int gb_mount_proc(struct gb_box *box, struct gb_err *err)
 {
-    static const struct fs_option options[] = {{"subset", "pid"}, {"hidepid", "invisible"}};
-    AUTO_FD fs = new_fs("proc", options, ARRAY_LEN(options),
-                        MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    const struct fs_option options[] = {{"hidepid", GB_WALL("proc-hidepid") ? "invisible" : "off"}, {"subset", "pid"}};
+    AUTO_FD fs = new_fs("proc", options, ARRAY_LEN(options) - !GB_WALL("proc-subset"),
+                        GB_WALL_FLAG("proc-ro", MOUNT_ATTR_RDONLY) | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     int r = fs < 0 ? fs : mkdirat(box->root_fd, "proc", 0755) ? -errno : attach(fs, box->root_fd, "proc");
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "mount a /proc of the box's own") : 0;
 }
@@ -347,7 +355,7 @@ int gb_mount_extra(struct gb_box *box, struct gb_err *err)
         if (r)
             return r;
         AUTO_FD tree = open_tree(box->mount_fd[i], "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-        r = tree < 0 ? -errno : set_attr(tree, m->writable ? MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV : RO_SYSTEM);
+        r = tree < 0 ? -errno : set_attr(tree, m->writable ? NO_PRIVILEGE : RO_SYSTEM);
         if (!r && mkdirat(box->root_fd, target, 0755))
             r = -errno;
         if (!r)

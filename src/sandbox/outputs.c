@@ -5,6 +5,7 @@
 #include "base/auto.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "base/wall.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -33,13 +34,13 @@ int gb_outputs_check(const char *pattern, struct gb_err *err)
 static const char *read_file(struct walk *w, int dir, const char *name, struct gb_output *out)
 {
     /* O_NONBLOCK: opening a FIFO must not wait for a writer that is dead. */
-    AUTO_FD fd = gb_sys_openat2(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, GB_BENEATH | RESOLVE_NO_XDEV);
+    AUTO_FD fd = gb_sys_openat2(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, GB_WALL_FLAG("outputs-beneath", GB_BENEATH | RESOLVE_NO_XDEV));
     struct stat st;
     if (fd < 0)
         return errno == ELOOP ? "is a symbolic link" : "cannot be opened";
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+    if (fstat(fd, &st) || (GB_WALL("outputs-regular") && !S_ISREG(st.st_mode)))
         return "is not a regular file";
-    if (st.st_nlink != 1)
+    if (GB_WALL("outputs-one-name") && st.st_nlink != 1)
         return "has several names (hard links)";
     if ((uint64_t)st.st_size > GB_OUTPUT_BYTES - w->bytes)
         return "is too large";

@@ -2,6 +2,7 @@
 #include "sandbox/steps.h"
 
 #include "base/auto.h"
+#include "base/wall.h"
 #include "init/report.h"
 
 #include <errno.h>
@@ -32,22 +33,23 @@ int gb_process_reset(struct gb_box *box, struct gb_err *err)
     if (workdir < 0 || fchdir(workdir))
         return gb_err_set(err, GB_ERR_INTERNAL, errno, "enter %s", GB_WORKDIR);
     struct sigaction plain = {.sa_handler = SIG_DFL};
-    for (int sig = 1; sig < NSIG; sig++)
+    for (int sig = 1; GB_WALL("signal-handlers") && sig < NSIG; sig++)
         (void)sigaction(sig, &plain, NULL); /* EINVAL for SIGKILL, SIGSTOP and the C library's own: none can be inherited */
     sigset_t none;
     sigemptyset(&none);
-    if (sigprocmask(SIG_SETMASK, &none, NULL))
+    if (GB_WALL("signal-mask") && sigprocmask(SIG_SETMASK, &none, NULL))
         return gb_err_set(err, GB_ERR_INTERNAL, errno, "clear the signal mask");
-    umask(022);
-    if (personality(PER_LINUX) < 0)
+    if (GB_WALL("umask"))
+        umask(022);
+    if (GB_WALL("personality") && personality(PER_LINUX) < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "reset the personality");
     /* Never better than the default; a caller that runs niced keeps that for its boxes. */
-    if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0))
+    if (GB_WALL("priority") && getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0))
         return gb_err_set(err, GB_ERR_LAYER, errno, "reset the priority");
     struct sched_param param = {0};
     if (sched_getscheduler(0) != SCHED_OTHER && sched_setscheduler(0, SCHED_OTHER, &param))
         return gb_err_set(err, GB_ERR_LAYER, errno, "reset the scheduling class");
-    if (setsid() < 0)
+    if (GB_WALL("session") && setsid() < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "start a session without a terminal");
     return 0;
 }
@@ -79,7 +81,7 @@ int gb_process_descriptors(struct gb_box *box, struct gb_err *err)
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
         if (dup2(high[i], (int)i) < 0)
             return gb_err_set(err, GB_ERR_LAYER, errno, "place descriptor %zu", i);
-    if (close_range(GB_INIT_CHANNEL + 1, ~0U, CLOSE_RANGE_CLOEXEC))
+    if (GB_WALL("close-fds") && close_range(GB_INIT_CHANNEL + 1, ~0U, CLOSE_RANGE_CLOEXEC))
         return gb_err_set(err, GB_ERR_LAYER, errno, "mark all other descriptors close-on-exec");
     box->box_channel = GB_INIT_CHANNEL;
     box->image_fd = TAKE_FD(image);

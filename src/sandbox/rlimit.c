@@ -2,6 +2,7 @@
 #include "sandbox/steps.h"
 
 #include "base/auto.h"
+#include "base/wall.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,18 +30,18 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
         bool use;
         rlim_t value;
     } rows[] = {
-            {RLIMIT_NOFILE, "open files", true, (rlim_t)l->open_files},
-            {RLIMIT_CORE, "core dumps", true, 0},
-            {RLIMIT_NPROC, "processes", own_count, (rlim_t)l->pids + 1},
-            {RLIMIT_FSIZE, "file size", true, (rlim_t)l->disk_mb * MIB},
-            {RLIMIT_CPU, "cpu seconds", true, (rlim_t)(l->cpu_ms + 999) / 1000 + 1},
-            {RLIMIT_MEMLOCK, "locked memory", true, 64 * 1024},
-            {RLIMIT_MSGQUEUE, "message queues", true, 819200},
-            {RLIMIT_SIGPENDING, "queued signals", true, 1024},
-            {RLIMIT_RTPRIO, "realtime priority", true, 0},
-            {RLIMIT_NICE, "nice", true, 0},
+            {RLIMIT_NOFILE, "open files", GB_WALL("rlimit-files"), (rlim_t)l->open_files},
+            {RLIMIT_CORE, "core dumps", GB_WALL("rlimit-core"), 0},
+            {RLIMIT_NPROC, "processes", own_count && GB_WALL("rlimit-processes"), (rlim_t)l->pids + 1},
+            {RLIMIT_FSIZE, "file size", GB_WALL("rlimit-file-size"), (rlim_t)l->disk_mb * MIB},
+            {RLIMIT_CPU, "cpu seconds", GB_WALL("rlimit-cpu"), (rlim_t)(l->cpu_ms + 999) / 1000 + 1},
+            {RLIMIT_MEMLOCK, "locked memory", GB_WALL("rlimit-locked"), 64 * 1024},
+            {RLIMIT_MSGQUEUE, "message queues", GB_WALL("rlimit-queues"), 819200},
+            {RLIMIT_SIGPENDING, "queued signals", GB_WALL("rlimit-signals"), 1024},
+            {RLIMIT_RTPRIO, "realtime priority", GB_WALL("rlimit-realtime"), 0},
+            {RLIMIT_NICE, "nice", GB_WALL("rlimit-nice"), 0},
             /* Without a cgroup this is all there is: private writable memory of each process. */
-            {RLIMIT_DATA, "data", !cgroup, (rlim_t)l->memory_mb * MIB},
+            {RLIMIT_DATA, "data", !cgroup && GB_WALL("rlimit-data"), (rlim_t)l->memory_mb * MIB},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct rlimit value = {rows[i].value, rows[i].value};

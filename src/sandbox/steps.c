@@ -2,6 +2,7 @@
 
 #include "base/auto.h"
 #include "base/text.h"
+#include "base/wall.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -90,21 +91,17 @@ const struct gb_step gb_steps[] = {
 const unsigned gb_step_count = ARRAY_LEN(gb_steps);
 _Static_assert(ARRAY_LEN(gb_steps) <= 64, "the receipt has one bit for each step");
 
+/* Only in test builds: make a step fail, to see that the run is refused. (GB_WALL leaves it out, to see that a test notices.) */
+static bool must_fail(const char *step)
+{
 #ifdef GB_TESTING
-/* Only in test builds: leave a step out (to see that a test notices), or make it fail (to see that the run is refused). */
-static bool asked(const char *variable, const char *step)
-{
-    const char *list = getenv(variable);
+    const char *list = getenv("GLOVEBOX_TEST_FAIL");
     return list && gb_text_in_list(list, step);
-}
 #else
-static bool asked(const char *variable, const char *step)
-{
-    (void)variable;
     (void)step;
     return false;
-}
 #endif
+}
 
 const char *gb_step_name(unsigned index)
 {
@@ -121,9 +118,9 @@ bool gb_steps_applied(uint64_t mask, const char *name)
 
 static int run_one(struct gb_box *box, const struct gb_step *step, struct gb_err *err)
 {
-    if (asked("GLOVEBOX_TEST_SKIP", step->name))
+    if (!GB_WALL(step->name))
         return GB_STEP_NOT_APPLICABLE;
-    int r = asked("GLOVEBOX_TEST_FAIL", step->name) ? gb_err_set(err, GB_ERR_LAYER, EIO, "injected failure")
+    int r = must_fail(step->name) ? gb_err_set(err, GB_ERR_LAYER, EIO, "injected failure")
                                                     : step->apply(box, err);
     if (r >= 0)
         return r;
@@ -156,9 +153,9 @@ uint64_t gb_steps_clone_flags(struct gb_box *box)
 {
     uint64_t flags = 0;
     for (unsigned i = 0; i < gb_step_count; i++)
-        if (gb_steps[i].side == GB_SIDE_CLONE && !asked("GLOVEBOX_TEST_SKIP", gb_steps[i].name)) {
+        if (gb_steps[i].side == GB_SIDE_CLONE && GB_WALL(gb_steps[i].name)) {
             /* A flag the kernel does not know makes the clone fail: that is how an injected failure looks here. */
-            flags |= asked("GLOVEBOX_TEST_FAIL", gb_steps[i].name) ? CLONE_DETACHED : gb_steps[i].clone_flag;
+            flags |= must_fail(gb_steps[i].name) ? CLONE_DETACHED : gb_steps[i].clone_flag;
             box->receipt.applied |= (uint64_t)1 << i;
         }
     return flags;

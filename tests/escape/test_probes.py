@@ -1,0 +1,89 @@
+"""Every escape probe is held, and gets through once its own walls are down: a green probe that could not go red would prove nothing."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+
+import pytest
+
+from conftest import BUILD, MODE
+
+PROBE = BUILD / "glovebox-probe"
+LISTENER = b"\0glovebox-probe-listener"
+
+# What must come down too, for the program to start at all without the walls that a probe names.
+ALSO = {
+    "see_processes": "proc",  # a /proc of somebody else's pid namespace cannot be mounted
+    "new_privileges": "landlock,seccomp",  # neither can be entered without it
+    "make_device": "idmap,identity,no-nested-userns",  # without a user namespace there is nothing to map, and the count is the host's
+    "scheduling": "idmap,identity,no-nested-userns,rlimits,seccomp",
+    "nested_count": "seccomp",  # the filter would hide it
+}
+# Walls without which no box starts at all: taking them down fails closed.
+CANNOT_START = {"identity"}
+
+
+def probes():
+    """The table itself, so that a new probe is in here without being listed twice."""
+    text = (pathlib.Path(__file__).parent.parent.parent / "src/probe/probes.def").read_text()
+    rows = [line.split('"') for line in text.splitlines() if line.startswith("GB_PROBE(")]
+    return [(row[0].removeprefix("GB_PROBE(").rstrip(", "), row[3]) for row in rows]
+
+
+@pytest.fixture(scope="session")
+def planted(tmp_path_factory):
+    """Things on the host that a box must not find: a socket, shared memory, a directory that anybody may write, an open file."""
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(LISTENER)
+        listener.listen(64)
+    except OSError:  # another worker of this suite has it
+        pass
+    shm = subprocess.run(["ipcmk", "-M", "4096"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    directory = tmp_path_factory.mktemp("data")
+    directory.chmod(0o777)
+    for parent in directory.parents:
+        if str(parent) != "/" and os.access(parent, os.W_OK) and parent.owner() != "root" or "pytest" in parent.name:
+            parent.chmod(0o755)
+    yield directory
+    listener.close()
+    subprocess.run(["ipcrm", "-m", shm], check=True)
+
+
+def run_probe(gb, planted, name, skip=""):
+    env = {**os.environ, "GLOVEBOX_TEST_SKIP": skip}
+    program = "./glovebox-probe" if "pivot" in skip else "/sandbox/glovebox-probe"
+    command = [gb.program, "run", "--file", PROBE, "--mount", f"{planted}:/data", "--", program, name]
+    if MODE == "root":  # a mount table whose changes spread, but not to the host
+        command = ["unshare", "-m", "--propagation", "private", "sh", "-c", 'mount --make-rshared / && exec "$@"', "sh", *command]
+    with open(os.devnull, "rb") as leak:
+        os.set_inheritable(leak.fileno(), True)
+        return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, close_fds=False, timeout=120)
+
+
+def test_selftest_holds(gb, planted):
+    done = gb("selftest", "--json")
+    rows = json.loads(done.stdout)
+    assert done.returncode == 0, [row for row in rows if row["verdict"] == "fail"]
+    assert [row["probe"] for row in rows if row["verdict"] == "unclear"] in ([], ["nested_count"])
+    assert len(rows) == len(probes()) + 10
+
+
+def test_probes_hold_with_everything_planted(gb, planted):
+    done = run_probe(gb, planted, "all")
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert len(lines) == len(probes()), done
+    assert [line for line in lines if line[1] == "ESCAPED"] == []
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("name,walls", probes())
+def test_positive_control(gb, planted, name, walls):
+    skip = walls.replace("+", ",") + "," + ALSO.get(name, "")
+    done = run_probe(gb, planted, name, skip)
+    if name in CANNOT_START:
+        assert done.returncode == 125 and not done.stdout, done
+    else:
+        assert done.returncode == 1 and done.stdout.strip(), done
