@@ -62,9 +62,10 @@ int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int *re
     struct msghdr msg = {
             .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
+    /* A box that dies with a message of ours unread shows as ECONNRESET once, before its own last words. */
     do
         n = recvmsg(box->channel, &msg, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     *ret_fd = -1;
     if (n > 0)
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))

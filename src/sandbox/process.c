@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* hostname. Should: show a neutral name. */
@@ -32,9 +33,15 @@ int gb_process_reset(struct gb_box *box, struct gb_err *err)
     AUTO_FD workdir = openat(box->root_fd, "sandbox", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (workdir < 0 || fchdir(workdir))
         return gb_err_set(err, GB_ERR_INTERNAL, errno, "enter %s", GB_WORKDIR);
-    struct sigaction plain = {.sa_handler = SIG_DFL};
+    /* The raw call: the C library's refuses its own two signals, which posix_spawn leaves ignored. All zero is SIG_DFL. */
+    const struct {
+        void *handler;
+        unsigned long flags;
+        void *restorer;
+        unsigned long mask;
+    } plain = {0};
     for (int sig = 1; GB_WALL("signal-handlers") && sig < NSIG; sig++)
-        (void)sigaction(sig, &plain, NULL); /* EINVAL for SIGKILL, SIGSTOP and the C library's own: none can be inherited */
+        (void)syscall(SYS_rt_sigaction, sig, &plain, NULL, sizeof(plain.mask)); /* SIGKILL and SIGSTOP: EINVAL, and never inherited */
     sigset_t none;
     sigemptyset(&none);
     if (GB_WALL("signal-mask") && sigprocmask(SIG_SETMASK, &none, NULL))
