@@ -42,8 +42,7 @@ def measure(glovebox, rounds):
         else:
             subjects[step] = (argv, env)
     times = take_turns(subjects, rounds)
-    whole = times.pop(WHOLE)
+    whole = percentile(times.pop(WHOLE), 50)
     for name, ms in times.items():
-        # Differences within one round: what disturbs a round disturbs both of its runs.
-        cost[name] = percentile([a - b for a, b in zip(whole, ms)], 50)
-    return cost, percentile(whole, 50)
+        cost[name] = whole - percentile(ms, 50)
+    return cost, whole

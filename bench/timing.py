@@ -1,9 +1,11 @@
 """Cold starts: how long one takes, and how many a machine does in a second.
 
-All subjects take turns, one call each, so that whatever else the machine does hits all of them alike. Read ratios, not milliseconds.
+All subjects take turns, one call each, in a new order every round: whatever else the machine does, and what the kernel still clears away after
+the call before (a network namespace, say), hits all of them alike. Read ratios, not milliseconds.
 """
 import math
 import os
+import random
 import struct
 import time
 
@@ -36,8 +38,10 @@ def take_turns(subjects, rounds, pause_s=0.0):
     """subjects: {name: (argv, env)}. Returns {name: [ms of each round, or NaN where the run failed]}."""
     warm_up(subjects)
     times = {name: [] for name in subjects}
+    order, shuffle = list(subjects.items()), random.Random(1).shuffle
     for _ in range(rounds):
-        for name, (argv, env) in subjects.items():
+        shuffle(order)
+        for name, (argv, env) in order:
             if pause_s:
                 time.sleep(pause_s)
             ns, code = call(argv, env)

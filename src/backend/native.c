@@ -31,6 +31,9 @@ static void hash_policy(const struct gb_spec *spec, char *ret_hex)
     }
     hash_text(&ctx, spec->rootfs ? spec->rootfs : "");
     hash_text(&ctx, spec->degraded ? spec->degraded : "");
+    char count[24];
+    snprintf(count, sizeof(count), "%zu", spec->mount_count);
+    hash_text(&ctx, count);
     for (size_t i = 0; i < spec->mount_count; i++) {
         hash_text(&ctx, spec->mounts[i].source);
         hash_text(&ctx, spec->mounts[i].target);

@@ -26,7 +26,8 @@ int gb_err_set(struct gb_err *err, enum gb_error_code code, int errnum, const ch
         va_end(ap);
         if (errnum) {
             size_t used = strlen(err->text);
-            snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(errnum));
+            const char *text = strerrordesc_np(errnum); /* takes no lock, so it can be used after a fork */
+            snprintf(err->text + used, sizeof(err->text) - used, ": %s", text ? text : "unknown error");
         }
     }
     return errnum ? -errnum : -EINVAL;

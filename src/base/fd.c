@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <dirent.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -88,6 +89,23 @@ int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value)
         line = line ? line + 1 : NULL;
     }
     return -ENOENT;
+}
+
+int gb_fd_each(int dir_fd, int (*each)(void *context, const char *name), void *context)
+{
+    _Alignas(struct dirent64) char buf[4096];
+    for (;;) {
+        ssize_t n = getdents64(dir_fd, buf, sizeof(buf));
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        for (ssize_t at = 0; at < n;) {
+            const struct dirent64 *e = (const struct dirent64 *)(buf + at);
+            at += e->d_reclen;
+            int r = strcmp(e->d_name, ".") && strcmp(e->d_name, "..") ? each(context, e->d_name) : 0;
+            if (r)
+                return r;
+        }
+    }
 }
 
 ssize_t gb_fd_copy(int out_fd, int in_fd)

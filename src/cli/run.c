@@ -235,7 +235,7 @@ static int print_help(void)
            "       glovebox run [OPTION…] -- PROGRAM [ARG…]\n\n"
            "Runs a script, a piece of code or a program in a fresh box: no network, no files but its own, hard limits.\n\n");
     options_print(options, ARRAY_LEN(options));
-    printf("\nexit code: the program's own; 124 timeout, 125 Glovebox could not run it, 126 blocked, 137 a resource limit\n");
+    printf("\nexit code: the program's own; 124 timeout, 125 Glovebox could not run it, 126 blocked, 130 cancelled by a signal, 137 a resource limit\n");
     return 0;
 }
 

@@ -123,7 +123,7 @@ enum verdict probe_limits(void)
         rlim_t most;
         const char *name;
     } rows[] = {
-            {RLIMIT_NOFILE, 256, "open files"},  {RLIMIT_CORE, 0, "core"},       {RLIMIT_FSIZE, 100 << 20, "file size"},
+            {RLIMIT_NOFILE, 256, "open files"},  {RLIMIT_CORE, 0, "core"},       
             {RLIMIT_CPU, 11, "cpu"},             {RLIMIT_MEMLOCK, 65536, "locked memory"}, {RLIMIT_SIGPENDING, 1024, "signals"},
             {RLIMIT_RTPRIO, 0, "realtime"},      {RLIMIT_NICE, 0, "nice"},
     };

@@ -209,11 +209,13 @@ static int make_dirs(struct gb_cgroup *cg, size_t count)
         if (mkdirat(cg->parent_fd[i], cg->name, 0755) && !(errno == EEXIST && same_hierarchy(cg, i)))
             return -errno;
         cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
+        /* Until the first directory is locked, a sweeper may take it for a dead one's. */
+        struct stat st;
+        if (i == 0 && (cg->fd[0] == -ENOENT || (cg->fd[0] >= 0 && (flock(cg->fd[0], LOCK_EX | LOCK_NB) ||
+                                                                   fstatat(cg->parent_fd[0], cg->name, &st, 0)))))
+            return -EAGAIN;
         if (cg->fd[i] < 0)
             return cg->fd[i];
-        struct stat st;
-        if (i == 0 && (flock(cg->fd[0], LOCK_EX | LOCK_NB) || fstatat(cg->parent_fd[0], cg->name, &st, 0)))
-            return -EAGAIN; /* a sweeper was faster than our lock */
     }
     return 0;
 }

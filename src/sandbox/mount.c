@@ -14,8 +14,8 @@
 #include "base/text.h"
 #include "base/wall.h"
 #include "sandbox/channel.h"
+#include "sandbox/remount.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,29 +30,38 @@
 #define NO_PRIVILEGE (GB_WALL_FLAG("mount-nosuid", MOUNT_ATTR_NOSUID) | GB_WALL_FLAG("mount-nodev", MOUNT_ATTR_NODEV))
 #define RO_SYSTEM    (GB_WALL_FLAG("mount-ro", MOUNT_ATTR_RDONLY) | NO_PRIVILEGE)
 
-static int set_attr(int fd, uint64_t attr)
+/* Sets attributes on the mount at fd, and on all below it if recursive. */
+static int set_attr(int fd, uint64_t attr, unsigned recursive)
 {
     struct mount_attr set = {.attr_set = attr, .propagation = GB_WALL_FLAG("propagation", MS_PRIVATE)};
-    return mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &set, sizeof(set)) ? -errno : 0;
-}
-
-/* A detached copy of the tree at dir/name (which must not be a symlink), with attributes set on it and all below it. */
-static int clone_tree(int dir, const char *name, uint64_t attr)
-{
-    AUTO_FD source = gb_sys_openat2(dir, name, O_PATH, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-    if (source < 0)
-        return -errno;
-    AUTO_FD tree = open_tree(source, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-    if (tree < 0)
-        return -errno;
-    int r = set_attr(tree, attr);
-    return r ? r : TAKE_FD(tree);
+    if (!mount_setattr(fd, "", AT_EMPTY_PATH | recursive, &set, sizeof(set)))
+        return 0;
+    return errno == ENOSYS ? gb_remount(fd, attr, recursive) : -errno;
 }
 
 /* Mounts `tree` on dir/name, which we made. */
 static int attach(int tree, int dir, const char *name)
 {
     return move_mount(tree, "", dir, name, MOVE_MOUNT_F_EMPTY_PATH) ? -errno : 0;
+}
+
+/* Mounts a copy of the tree that source is the top of on dir/name, with attributes set on it and all below it. */
+static int show_tree(int source, int dir, const char *name, uint64_t attr)
+{
+    AUTO_FD tree = open_tree(source, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+    if (tree < 0)
+        return -errno;
+    int r = attach(tree, dir, name);
+    return r ? r : set_attr(tree, attr, AT_RECURSIVE);
+}
+
+/* The same for the directory from/name, which must not be a symlink; the place is made. */
+static int show_dir(int from, const char *name, int to, const char *place, uint64_t attr)
+{
+    AUTO_FD source = gb_sys_openat2(from, name, O_PATH, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    if (source < 0 || (mkdirat(to, place, 0755) && errno != EEXIST))
+        return -errno;
+    return show_tree(source, to, place, attr);
 }
 
 struct fs_option {
@@ -111,8 +120,7 @@ static int expose(struct gb_box *box, const char *name, struct gb_err *err)
     }
     if (!S_ISDIR(st.st_mode))
         return 0;
-    AUTO_FD tree = clone_tree(box->source_fd, name, RO_SYSTEM);
-    int r = tree < 0 ? tree : mkdirat(box->root_fd, name, 0755) ? -errno : attach(tree, box->root_fd, name);
+    int r = show_dir(box->source_fd, name, box->root_fd, name, RO_SYSTEM);
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "show /%s read-only", name) : 0;
 }
 
@@ -125,19 +133,22 @@ static int expose_host(struct gb_box *box, struct gb_err *err)
     return r;
 }
 
+struct exposure {
+    struct gb_box *box;
+    struct gb_err *err;
+};
+
+static int expose_entry(void *context, const char *name)
+{
+    static const char ours[] = "dev,proc,sys,tmp,run,sandbox";
+    const struct exposure *e = context;
+    return gb_text_in_list(ours, name) ? 0 : expose(e->box, name, e->err);
+}
+
 /* A given root file system: all of its top level but what we make ourselves. Its /etc is its own. */
 static int expose_rootfs(struct gb_box *box, struct gb_err *err)
 {
-    static const char ours[] = "dev,proc,sys,tmp,run,sandbox";
-    int fd = openat(box->source_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    AUTO_DIR dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir)
-        return gb_err_set(err, GB_ERR_INPUT, errno, "read the root file system '%s'", box->spec->rootfs);
-    int r = 0;
-    for (struct dirent *e; !r && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !gb_text_in_list(ours, e->d_name))
-            r = expose(box, e->d_name, err);
-    return r;
+    return gb_fd_each(box->source_fd, expose_entry, &(struct exposure){box, err});
 }
 
 /* root. Should: leave the box nothing of the host but programs and libraries. Must not: follow a link out of a given root. */
@@ -184,8 +195,7 @@ static int show_public(int from, int to, const char *name)
     struct stat st;
     if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode) || !(st.st_mode & S_IXOTH))
         return 0;
-    AUTO_FD tree = clone_tree(from, name, RO_SYSTEM | MOUNT_ATTR_NOEXEC);
-    return tree < 0 ? tree : mkdirat(to, name, 0755) ? -errno : attach(tree, to, name);
+    return show_dir(from, name, to, name, RO_SYSTEM | MOUNT_ATTR_NOEXEC);
 }
 
 /* etc. Should: be enough for ordinary programs to start and to know their user. Must not: hold anything that tells about the host's users,
@@ -234,13 +244,8 @@ static int show_device(int from, int to, const char *name, unsigned minor_number
         return -errno;
     if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, minor_number))
         return -ENODEV;
-    AUTO_FD tree = open_tree(node, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-    if (tree < 0)
-        return -errno;
-    int r = set_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-    if (!r)
-        r = write_file(to, name, "", 0, 0644);
-    return r ? r : attach(tree, to, name);
+    int r = write_file(to, name, "", 0, 0644);
+    return r ? r : show_tree(node, to, name, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }
 
 /* dev. Should: hold five harmless devices and the usual links. Must not: hold a terminal. */
@@ -281,12 +286,7 @@ static int place_scratch(struct gb_box *box, const char *name, const char *where
     AUTO_FD base = openat(box->root_fd, ".scratch", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (base < 0 || mkdirat(base, name, 0700) || fchmodat(base, name, mode, 0))
         return -errno;
-    AUTO_FD tree = clone_tree(base, name, NO_PRIVILEGE | attr);
-    if (tree < 0)
-        return tree;
-    if (mkdirat(box->root_fd, where, 0755) && errno != EEXIST)
-        return -errno;
-    return attach(tree, box->root_fd, where);
+    return show_dir(base, name, box->root_fd, where, NO_PRIVILEGE | attr);
 }
 
 /* scratch. Should: give /sandbox, /tmp and /dev/shm one common size limit and an inode limit. */
@@ -354,12 +354,9 @@ int gb_mount_extra(struct gb_box *box, struct gb_err *err)
         int r = make_parents(box->root_fd, target, err);
         if (r)
             return r;
-        AUTO_FD tree = open_tree(box->mount_fd[i], "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-        r = tree < 0 ? -errno : set_attr(tree, m->writable ? NO_PRIVILEGE : RO_SYSTEM);
-        if (!r && mkdirat(box->root_fd, target, 0755))
-            r = -errno;
-        if (!r)
-            r = attach(tree, box->root_fd, target);
+        r = mkdirat(box->root_fd, target, 0755)
+                    ? -errno
+                    : show_tree(box->mount_fd[i], box->root_fd, target, m->writable ? NO_PRIVILEGE : RO_SYSTEM);
         if (r)
             return gb_err_set(err, GB_ERR_INPUT, -r, "show '%s' at '%s'", m->source, m->target);
     }
@@ -410,8 +407,6 @@ int gb_mount_pivot(struct gb_box *box, struct gb_err *err)
 /* read-only. Should: freeze the root now that all is in place. */
 int gb_mount_readonly(struct gb_box *box, struct gb_err *err)
 {
-    struct mount_attr set = {.attr_set = RO_SYSTEM};
-    if (mount_setattr(box->root_fd, "", AT_EMPTY_PATH, &set, sizeof(set)))
-        return gb_err_set(err, GB_ERR_LAYER, errno, "make the root read-only");
-    return 0;
+    int r = set_attr(box->root_fd, RO_SYSTEM, 0);
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "make the root read-only") : 0;
 }

@@ -2,6 +2,7 @@
 #include "sandbox/steps.h"
 
 #include "base/auto.h"
+#include "base/fd.h"
 #include "base/wall.h"
 #include "init/report.h"
 
@@ -10,6 +11,7 @@
 #include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -71,6 +73,23 @@ int gb_process_die_with_parent(struct gb_box *box, struct gb_err *err)
     return 0;
 }
 
+static int close_one(void *context, const char *name)
+{
+    unsigned long fd = strtoul(name, NULL, 10);
+    return fd >= *(const unsigned *)context && fcntl((int)fd, F_SETFD, FD_CLOEXEC) ? -errno : 0;
+}
+
+static int close_on_exec_from(unsigned first)
+{
+    if (!close_range(first, ~0U, CLOSE_RANGE_CLOEXEC))
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    /* Before 5.11: one by one, as /proc lists them. */
+    AUTO_FD dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return dir < 0 ? -errno : gb_fd_each(dir, close_one, &first);
+}
+
 /* descriptors. Should: leave stdin, stdout, stderr (three pipes) and init's channel; everything else closes when init starts. Must
  * not: rely on each open() in the supervisor, or in a program that links us, having asked for close-on-exec (CVE-2024-21626). */
 int gb_process_descriptors(struct gb_box *box, struct gb_err *err)
@@ -88,8 +107,9 @@ int gb_process_descriptors(struct gb_box *box, struct gb_err *err)
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
         if (dup2(high[i], (int)i) < 0)
             return gb_err_set(err, GB_ERR_LAYER, errno, "place descriptor %zu", i);
-    if (GB_WALL("close-fds") && close_range(GB_INIT_CHANNEL + 1, ~0U, CLOSE_RANGE_CLOEXEC))
-        return gb_err_set(err, GB_ERR_LAYER, errno, "mark all other descriptors close-on-exec");
+    int r = GB_WALL("close-fds") ? close_on_exec_from(GB_INIT_CHANNEL + 1) : 0;
+    if (r)
+        return gb_err_set(err, GB_ERR_LAYER, -r, "mark all other descriptors close-on-exec");
     box->box_channel = GB_INIT_CHANNEL;
     box->image_fd = TAKE_FD(image);
     return 0;

@@ -24,6 +24,9 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
     const struct gb_limits *l = &box->spec->limits;
     const bool own_count = box->lease_fd >= 0 || counts_per_namespace();
     const bool cgroup = box->cgroup.version != 0;
+    bool writable = false;
+    for (size_t i = 0; i < box->spec->mount_count; i++)
+        writable |= box->spec->mounts[i].writable;
     const struct {
         int resource;
         const char *name;
@@ -33,7 +36,8 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
             {RLIMIT_NOFILE, "open files", GB_WALL("rlimit-files"), (rlim_t)l->open_files},
             {RLIMIT_CORE, "core dumps", GB_WALL("rlimit-core"), 0},
             {RLIMIT_NPROC, "processes", own_count && GB_WALL("rlimit-processes"), (rlim_t)l->pids + 1},
-            {RLIMIT_FSIZE, "file size", GB_WALL("rlimit-file-size"), (rlim_t)l->disk_mb * MIB},
+            /* Scratch has its own size; what the operator let the box write on the host has only this. */
+            {RLIMIT_FSIZE, "file size", writable && GB_WALL("rlimit-file-size"), (rlim_t)l->disk_mb * MIB},
             {RLIMIT_CPU, "cpu seconds", GB_WALL("rlimit-cpu"), (rlim_t)(l->cpu_ms + 999) / 1000 + 1},
             {RLIMIT_MEMLOCK, "locked memory", GB_WALL("rlimit-locked"), 64 * 1024},
             {RLIMIT_MSGQUEUE, "message queues", GB_WALL("rlimit-queues"), 819200},

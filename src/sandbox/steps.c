@@ -13,7 +13,7 @@
     "allow user namespaces: sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1 (Debian), "  \
     "kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile (Ubuntu), or run as root"
 #define PROC_REMEDY "the kernel gives a new /proc only if ours is not masked: in a container, unmask /proc"
-#define CG_REMEDY   "see `glovebox doctor`; on systemd: systemd-run --user --scope -p Delegate=yes …"
+#define CG_REMEDY   "run as root, or under: systemd-run --user --scope -p Delegate=yes glovebox run …"
 
 /* Order is the order of execution within a side. Prepare, clone, then parent and box at the same time. */
 const struct gb_step gb_steps[] = {
@@ -39,7 +39,7 @@ const struct gb_step gb_steps[] = {
 
         {"idmap", "namespaces", GB_SIDE_PARENT, false, "3.8",
          "without a map the box has no user; with a wide one it has too many", USERNS_REMEDY, 0, gb_userns_map},
-        {"cgroup-join", "resources", GB_SIDE_BOX, true, "5.5", "the limits would hold for an empty cgroup", CG_REMEDY, 0,
+        {"cgroup-join", "resources", GB_SIDE_BOX, false, "2.6.24", "the limits would hold for an empty cgroup", CG_REMEDY, 0,
          gb_cgroup_step_join},
         {"mount-private", "filesystem", GB_SIDE_BOX, false, "2.6.15",
          "later mounts on the host would appear in the box", "", 0, gb_mount_private},
@@ -54,13 +54,13 @@ const struct gb_step gb_steps[] = {
          "", 0, gb_mount_scratch},
         {"proc", "filesystem", GB_SIDE_BOX, false, "5.8", "/proc would show the host and could be written",
          PROC_REMEDY, 0, gb_mount_proc},
-        {"mounts", "filesystem", GB_SIDE_BOX, false, "5.12", "a directory shown to the box could be changed by it",
+        {"mounts", "filesystem", GB_SIDE_BOX, false, "5.2", "a directory shown to the box could be changed by it",
          "", 0, gb_mount_extra},
         {"files", "working directory", GB_SIDE_BOX, false, "5.6", "the call's own files would be missing",
          "raise max_disk_mb if they do not fit", 0, gb_mount_files},
         {"pivot", "filesystem", GB_SIDE_BOX, false, "2.3.41", "the host's root would still be there to climb to", "",
          0, gb_mount_pivot},
-        {"read-only", "filesystem", GB_SIDE_BOX, false, "5.12", "the box could change its own system files", "", 0,
+        {"read-only", "filesystem", GB_SIDE_BOX, false, "2.6.26", "the box could change its own system files", "", 0,
          gb_mount_readonly},
         {"ns-cgroup", "namespaces", GB_SIDE_BOX, true, "4.6", "the cgroup path would tell about the host", "", 0,
          gb_cgroup_step_namespace},
@@ -83,7 +83,7 @@ const struct gb_step gb_steps[] = {
         {"landlock", "landlock", GB_SIDE_BOX, true, "5.13",
          "the second wall on files, tcp, abstract sockets and signals would be missing",
          "boot a kernel from 5.13 on with landlock in its lsm= list", 0, gb_landlock_apply},
-        {"descriptors", "privilege", GB_SIDE_BOX, false, "5.9", "open files of the supervisor would leak in", "", 0,
+        {"descriptors", "privilege", GB_SIDE_BOX, false, "2.6", "open files of the supervisor would leak in", "", 0,
          gb_process_descriptors},
         {"seccomp", "syscalls", GB_SIDE_BOX, false, "3.17", "the whole kernel would be in reach", "", 0,
          gb_seccomp_apply},

@@ -95,8 +95,9 @@ int gb_userns_map(struct gb_box *box, struct gb_err *err)
     AUTO_FD dir = openat(box->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0 || fstatfs(dir, &fs) || fs.f_type != PROC_SUPER_MAGIC)
         return gb_err_set(err, GB_ERR_LAYER, EIO, "/proc is not a proc file system");
-    snprintf(uid_map, sizeof(uid_map), GB_WALL("idmap-one") ? "%d %u 1\n" : "%d %u 1\n0 %u 1\n", GB_BOX_UID, box->host_uid,
-             box->host_uid + 1);
+    snprintf(uid_map, sizeof(uid_map), "%d %u 1\n", GB_BOX_UID, box->host_uid);
+    if (!GB_WALL("idmap-one"))
+        snprintf(uid_map, sizeof(uid_map), "%d %u 1\n0 %u 1\n", GB_BOX_UID, box->host_uid, box->host_uid + 1);
     snprintf(gid_map, sizeof(gid_map), "%d %u 1\n", GB_BOX_UID, box->host_gid);
     int r = GB_WALL("setgroups") ? put_map(dir, "setgroups", "deny", err) : 0;
     if (!r)
@@ -116,7 +117,8 @@ int gb_userns_identity(struct gb_box *box, struct gb_err *err)
 {
     if (gb_channel_await(box, GB_GO_MAPPED))
         return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "wait for the id maps");
-    if (setresgid(GB_BOX_UID, GB_BOX_UID, GB_BOX_UID) || setresuid(GB_BOX_UID, GB_BOX_UID, GB_BOX_UID))
+    /* Raw calls: the C library's would try to tell the supervisor's other threads, of which this process has only the memory. */
+    if (syscall(SYS_setresgid, GB_BOX_UID, GB_BOX_UID, GB_BOX_UID) || syscall(SYS_setresuid, GB_BOX_UID, GB_BOX_UID, GB_BOX_UID))
         return gb_err_set(err, GB_ERR_LAYER, errno, "become uid %d", GB_BOX_UID);
     return 0;
 }

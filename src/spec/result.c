@@ -50,10 +50,16 @@ static void receipt_to_json(struct gb_json *j, const struct gb_receipt *e, const
     gb_json_int(j, "host_uid", e->host_uid);
     gb_json_int(j, "supplementary_groups", e->extra_groups);
     gb_json_open(j, "limits", '{');
-    for (size_t i = 0; i < gb_limit_count; i++)
-        gb_json_decimal(j, gb_limit_rows[i].key, gb_limits_get(&e->limits, &gb_limit_rows[i]),
-                        gb_limit_rows[i].decimals);
+    for (size_t i = 0; i < gb_limit_count; i++) {
+        const struct gb_limit_row *row = &gb_limit_rows[i];
+        if (!e->cgroup_version && row->offset == offsetof(struct gb_limits, cpu_percent))
+            gb_json_null(j, row->key); /* nothing else enforces it */
+        else
+            gb_json_decimal(j, row->key, gb_limits_get(&e->limits, row), row->decimals);
+    }
     gb_json_close(j, '}');
+    /* Without a cgroup, memory, cpu time and open files are bounded for each process alone. */
+    gb_json_text(j, "limits_hold_for", e->cgroup_version ? "box" : "process");
     gb_json_text(j, "policy_hash", e->policy_hash);
     gb_json_close(j, '}');
 }

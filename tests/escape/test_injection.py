@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 STEPS = re.findall(r'^        \{"([a-z-]+)", "', (pathlib.Path(__file__).parent.parent.parent / "src/sandbox/steps.c").read_text(), re.M)
-DEGRADABLE = ["cgroup", "cgroup-join", "ns-cgroup", "no-nested-userns", "landlock"]
+DEGRADABLE = ["cgroup", "ns-cgroup", "no-nested-userns", "landlock"]
 
 
 def dead_cgroups():

@@ -194,7 +194,7 @@ def test_nothing_of_one_run_is_seen_by_the_next(gb):
 
 
 def test_recon_finds_no_planted_host_fact(gb):
-    facts = [socket.gethostname(), os.getcwd(), os.environ.get("TMPDIR", "/root")]
+    facts = [socket.gethostname(), os.path.dirname(gb.program), os.environ.get("TMPDIR", "/root")]
     for path in ["/etc/machine-id", "/proc/sys/kernel/random/boot_id"]:
         if os.path.exists(path):
             facts.append(pathlib.Path(path).read_text().strip())

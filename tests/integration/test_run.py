@@ -2,12 +2,12 @@
 
 import contextlib
 import glob
+import hashlib
 import json
 import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -62,15 +62,20 @@ def test_nothing_of_one_run_is_seen_by_the_next(gb):
     assert gb.ok(look) == "['main.py']\n"
 
 
+def test_many_runs_at_once_do_not_disturb_each_other(gb):
+    """Each sweeps what dead runs left behind; none may take a run that is just being born for a dead one."""
+    start = lambda i: subprocess.Popen([gb.program, "run", "--", "echo", str(i)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for _ in range(3):
+        ended = [p.communicate(timeout=60) for p in [start(i) for i in range(24)]]
+        assert ended == [(b"%d\n" % i, b"") for i in range(24)]
+
+
 # --- stdin ---
 
 HASH = "import sys, hashlib; b = sys.stdin.buffer.read(); print(len(b), hashlib.sha256(b).hexdigest()[:8])"
 
 
 def test_stdin_reaches_the_program_whole(gb, tmp_path):
-    assert gb.ok(HASH, input=b"\x00\xffbytes") == "7 8d5c2c8c\n" or True
-    import hashlib
-
     for data in (b"", b"\x00\xff\n", os.urandom(3 << 20)):
         wanted = f"{len(data)} {hashlib.sha256(data).hexdigest()[:8]}\n"
         assert gb.ok(HASH, input=data) == wanted
@@ -143,8 +148,6 @@ print(subprocess.check_output('./run.sh').decode(), end='')
 open('data.bin', 'a').write('x'); os.remove('deep/er/d'); open('deep/er/new', 'w')
 """
     files = [f"{tmp_path}/data.bin", f"{tmp_path}/data.bin:deep/er/d", f"{tmp_path}/link", f"{tmp_path}/data.bin:naïve name", f"{tmp_path}/run.sh"]
-    import hashlib
-
     digest = hashlib.sha256(data).hexdigest()
     out = gb.ok(code, *(word for f in files for word in ("--file", f)))
     assert out == "".join(f"{n} {digest} 0o100644\n" for n in ("data.bin", "deep/er/d", "link", "naïve name")) + "ran\n"
@@ -156,7 +159,8 @@ def test_two_files_of_one_name_are_refused(gb, tmp_path, names):
     (tmp_path / "f").write_text("x")
     done = gb.run("--file", f"{tmp_path}/f:{names[0]}", "--file", f"{tmp_path}/f:{names[1]}", "-c", "print(1)")
     assert (done.returncode, done.stdout) == (125, b"")
-    assert done.stderr.count(b"\n") == 1 and names[0].encode() in done.stderr and b"max_disk_mb" not in done.stderr
+    assert done.stderr.count(b"\n") == 1 and any(f"'{n}'".encode() in done.stderr for n in names)
+    assert b"max_disk_mb" not in done.stderr  # more disk would not help
 
 
 def test_a_file_too_large_for_the_disk_is_refused_by_name(gb, tmp_path):
@@ -174,7 +178,7 @@ import os, socket
 for n in ('one.txt', 'two.csv', '.hidden.txt', 'sub/deep/a.txt', 'sub/b.csv'):
     os.makedirs(os.path.dirname(n) or '.', exist_ok=True); open(n, 'w').write(n)
 open('raw.bin', 'wb').write(bytes(range(256)))
-open('empty', 'w'); os.chmod('one.txt', 0o777); os.chmod('two.csv', 0)
+open('empty', 'w'); os.chmod('one.txt', 0o4777)
 """
 
 
@@ -216,6 +220,13 @@ def test_an_output_by_name_that_does_not_come_is_told(gb, tmp_path):
     assert got == {"one.txt": b"one.txt"} and done.returncode == 125
     assert {f["name"] for f in result["files"] if f.get("skipped")} == {"missing.txt", "sub", "alias/b.csv"}
     assert all(name in done.stderr for name in (b"missing.txt", b"'sub'", b"alias/b.csv"))
+
+
+def test_a_file_that_the_program_closed_to_itself(gb, tmp_path):
+    """Root can read it all the same; an ordinary user's box has the user's own uid, so he cannot, and is told."""
+    done, result, got = bring(gb, tmp_path, "import os; open('shut', 'w').write('x'); os.chmod('shut', 0)", "shut")
+    assert (done.returncode, got) == ((125, {}) if gb.mode == "user" else (0, {"shut": b"x"}))
+    assert ("skipped" in result["files"][0]) == (b"'shut'" in done.stderr) == (gb.mode == "user")
 
 
 def test_a_glob_that_matches_nothing_is_no_error(gb, tmp_path):
@@ -516,12 +527,12 @@ def test_rootfs_is_the_whole_world_and_its_links_lead_nowhere(gb, rootfs):
     code = """
 cat /etc/own; for f in /etc/x /data/up /usr/bin/env /etc/hostname; do cat $f > /dev/null 2>&1 && echo "leak $f"; done
 echo dev; ls /dev; touch /tmp/t /sandbox/s /dev/shm/m && echo writable; for p in /etc/w /bin/w /data/w /w /dev/w; do touch $p 2>/dev/null && echo "wrote $p"; done
-readlink /proc/self > /dev/null && echo proc; ls /proc | grep -c '^1$'; ls /sys /run /root /home 2>/dev/null; id -u; true"""
+readlink /proc/self > /dev/null && echo proc; ls /sys /run /root /home 2>/dev/null; id -u; true"""
     done = gb.run("--json", "--rootfs", rootfs, "--", "/bin/sh", "-c", code)
     result = json.loads(done.stdout)
     assert result["status"] == "success", result
-    want = "the tree's own\ndev\nfd\nfull\nnull\nrandom\nshm\nstderr\nstdin\nstdout\nurandom\nzero\nwritable\nproc\n0\n1000\n"
-    assert result["stdout"].replace("sh: grep: not found\n", "") in (want, want.replace("proc\n0\n", "proc\n")), result
+    devices = ["fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom", "zero"]
+    assert result["stdout"].splitlines() == ["the tree's own", "dev", *devices, "writable", "proc", "1000"]
     assert result["enforced"]["root"] == "rootfs" and snapshot(rootfs) == before and os.stat("/etc").st_mtime_ns == host_etc
 
 
@@ -569,13 +580,12 @@ def test_writable_is_the_hosts_own_directory(gb, shown):
     assert os.stat(shown / "n").st_uid == result["enforced"]["host_uid"]
 
 
-def test_several_mounts_deep_places_and_the_default_place(gb, shown, tmp_path):
+def test_several_mounts_at_deep_places(gb, shown, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "o").write_text("other\n")
     options = ["--mount", f"{shown}:/srv/deep/a", "--mount", f"{other}:/srv/deep/b"]
     assert gb.json(*options, "--", "cat", "/srv/deep/a/f", "/srv/deep/b/o")["stdout"] == "host file\nother\n"
-    assert gb.json("--mount", f"{shown}:/data", "--rootfs", "/", "--", "true")["status"] in ("success",) if False else True
 
 
 def test_a_device_or_setuid_file_in_a_mount_has_no_effect(gb, shown):
@@ -586,4 +596,4 @@ def test_a_device_or_setuid_file_in_a_mount_has_no_effect(gb, shown):
         (shown / "null").chmod(0o666)
     for kind in ("--mount", "--writable"):
         result = gb.sh("/data/suid -u; cat /data/null 2>/dev/null && echo opened; true", kind, f"{shown}:/data")
-        assert result["stdout"] == "1000\n" if (shown / "null").exists() else result["stdout"] == "1000\n"
+        assert result["stdout"] == "1000\n"

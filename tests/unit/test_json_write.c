@@ -39,7 +39,8 @@ static void nesting_and_commas(void **state)
     gb_json_close(&j, ']');
     gb_json_null(&j, "last");
     gb_json_close(&j, '}');
-    assert_string_equal(out.data, "{\"empty\":{},\"list\":[1,-2,[],{\"t\":true,\"f\":false},null],\"last\":null}");
+    assert_string_equal(out.data,
+                        "{\"empty\":{},\"list\":[1,-2,[],{\"t\":true,\"f\":false},null],\"last\":null}");
 }
 
 static void escapes(void **state)
@@ -87,13 +88,10 @@ static void invalid_bytes_are_replaced(void **state)
         size_t len;
         const char *expect;
     } rows[] = {
-            {"a\xFFz", 3, "\"a" BAD "z\""},
-            {"\xC3", 1, "\"" BAD "\""},
+            {"a\xFFz", 3, "\"a" BAD "z\""},     {"\xC3", 1, "\"" BAD "\""},
             {"\xC3\"", 2, "\"" BAD "\\\"\""}, /* a cut lead must not swallow the quote */
-            {"\xE2\x82", 2, "\"" BAD BAD "\""},
-            {"\xED\xA0\x80", 3, "\"" BAD BAD BAD "\""},
-            {"\xC0\xAF", 2, "\"" BAD BAD "\""},
-            {"\xF4\x90\x80\x80x", 5, "\"" BAD BAD BAD BAD "x\""},
+            {"\xE2\x82", 2, "\"" BAD BAD "\""}, {"\xED\xA0\x80", 3, "\"" BAD BAD BAD "\""},
+            {"\xC0\xAF", 2, "\"" BAD BAD "\""}, {"\xF4\x90\x80\x80x", 5, "\"" BAD BAD BAD BAD "x\""},
             {"a\0b", 3, "\"a\\u0000b\""},
     };
     for (size_t i = 0; i < LEN(rows); i++) {

@@ -220,10 +220,11 @@ static void find_binary(void **state)
 static void relative_names(void **state)
 {
     (void)state;
-    static const char *const good[] = {"a", "a.txt", "a/b/c", "...", "..a", "a..", ".hidden", "a/.b", "a b", "*.txt",
-                                       "-", "\xC3\xA9", "a\nb"};
-    static const char *const bad[] = {"",     "/",    "/a",   "/sandbox/a", ".",   "..",   "./a",    "a/.",
-                                      "../a", "a/..", "a//b", "a/",         "//a", "a/./b", "a/../b", "../../etc/passwd"};
+    static const char *const good[] = {"a",    "a.txt", "a/b/c", "...", "..a",      "a..", ".hidden",
+                                       "a/.b", "a b",   "*.txt", "-",   "\xC3\xA9", "a\nb"};
+    static const char *const bad[] = {
+            "",     "/",    "/a",   "/sandbox/a", ".",   "..",    "./a",    "a/.",
+            "../a", "a/..", "a//b", "a/",         "//a", "a/./b", "a/../b", "../../etc/passwd"};
     for (size_t i = 0; i < LEN(good); i++)
         if (!gb_text_is_relative_name(good[i]))
             fail_msg("'%s' refused", good[i]);
@@ -274,14 +275,10 @@ static void lists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(parse_decimal),
-            cmocka_unit_test(print_decimal),
-            cmocka_unit_test(decimal_round_trip),
-            cmocka_unit_test(utf8_table),
-            cmocka_unit_test(utf8_every_code_point),
-            cmocka_unit_test(find_binary),
-            cmocka_unit_test(relative_names),
-            cmocka_unit_test(lists),
+            cmocka_unit_test(parse_decimal),         cmocka_unit_test(print_decimal),
+            cmocka_unit_test(decimal_round_trip),    cmocka_unit_test(utf8_table),
+            cmocka_unit_test(utf8_every_code_point), cmocka_unit_test(find_binary),
+            cmocka_unit_test(relative_names),        cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

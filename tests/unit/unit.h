@@ -1,4 +1,5 @@
-/* What every unit test shares: cmocka with the headers that it forgets to include, and a temporary directory. */
+/* What every unit test shares: cmocka with the headers that it forgets to include, and a temporary directory.
+ */
 #pragma once
 
 #include <setjmp.h>

@@ -1,0 +1,73 @@
+"""Kernels that lack something: what has an older way goes that way and holds just the same; what has none is refused by name, unless the operator allows it."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.testbuild
+
+# Everything newer than 5.10, the oldest kernel that is supported.
+LIKE_5_10 = "mount_setattr,close_range=22"
+
+
+def without(gb, calls, *args):
+    return subprocess.run([gb.build / "without", calls, gb.program, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+def test_probes_hold_as_on_5_10(gb, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    probe = gb.build / "glovebox-probe"
+    done = without(gb, LIKE_5_10, "run", "--file", probe, "--mount", f"{data}:/data", "--", "/sandbox/glovebox-probe", "all")
+    verdicts = dict(line.split("\t")[:2] for line in done.stdout.decode().splitlines())
+    assert len(verdicts) > 40 and "ESCAPED" not in verdicts.values(), (verdicts, done.stderr)
+    assert verdicts["mount_flags"] == verdicts["descriptors"] == verdicts["root_flag"] == "held"
+
+
+def test_mounts_below_a_mount_are_read_only_as_on_5_10(gb, tmp_path):
+    script = f"""
+        mkdir -p {tmp_path}/data/below && mount -t tmpfs none {tmp_path}/data/below && chmod 777 {tmp_path}/data/below && chmod 755 {tmp_path} {tmp_path}/data
+        exec {gb.build}/without {LIKE_5_10} {gb.program} run --mount {tmp_path}/data:/data --lang sh -c 'touch /data/below/x; grep -c " /data/below ro," /proc/self/mountinfo'
+    """
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.stdout == "1\n" and "Read-only" in done.stderr, done
+
+
+@pytest.mark.parametrize(
+    "call,step",
+    [
+        ("landlock_create_ruleset", "landlock"),
+        ("fsopen", "root"),
+        ("open_tree", "root"),
+        ("move_mount", "root"),
+        ("pivot_root", "pivot"),
+        ("openat2", "root"),
+        ("setresuid=1", "identity"),
+        ("sethostname=1", "hostname"),
+        ("capset=1", "capabilities"),
+        ("setsid=1", "process"),
+        ("clone3", "ns"),
+        ("memfd_create", ""),
+    ],
+)
+def test_missing_call_refuses_the_run_and_names_the_step(gb, call, step):
+    done = without(gb, call, "run", "-c", "print('it ran')")
+    assert done.returncode == 125 and done.stdout == b"" and done.stderr.count(b"\n") == 1, done
+    assert done.stderr.startswith(f"glovebox: {step}".encode()), done.stderr
+
+
+def test_no_landlock_is_accepted_only_if_allowed(gb):
+    done = without(gb, "landlock_create_ruleset", "run", "--json", "--allow-degraded", "landlock", "-c", "print(1)")
+    enforced = json.loads(done.stdout)["enforced"]
+    assert enforced["landlock_abi"] == 0 and enforced["degraded"] == ["landlock"]
+
+
+def test_doctor_names_what_is_missing_and_says_no(gb):
+    done = without(gb, "landlock_create_ruleset", "doctor", "--json")
+    report = json.loads(done.stdout)
+    missing = [row for row in report["steps"] if row["state"] == "MISSING"]
+    assert done.returncode == 1 and not report["ok"]
+    assert [row["step"] for row in missing] == ["landlock"] and missing[0]["remedy"] and missing[0]["why"]
+    assert gb("doctor").returncode == 0

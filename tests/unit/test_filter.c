@@ -1,0 +1,503 @@
+/* The finished system call filter, run by a small interpreter over every call and over the arguments that it
+ * looks at. The verdicts are compared with a golden file that people can read: a change of the policy shows
+ * as a change of that file.
+ *
+ *   test_filter GOLDEN            compares
+ *   test_filter GOLDEN --update   writes the golden file anew; then read the difference before you keep it
+ *
+ * Built twice: with the native filter, and with that of the other architecture (-DOTHER_ARCH), whose array
+ * then takes the place of the native one. */
+#include "unit.h"
+
+#include "sandbox/seccomp.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#if defined(__x86_64__) != defined(OTHER_ARCH)
+#define ARCH    AUDIT_ARCH_X86_64
+#define HAS_X32 1
+#define SOME_NRS                                                                                             \
+    {                                                                                                        \
+        0, 1, 11, 59, 102, 120, 322                                                                          \
+    }
+#else
+#define ARCH    AUDIT_ARCH_AARCH64
+#define HAS_X32 0
+#define SOME_NRS                                                                                             \
+    {                                                                                                        \
+        0, 29, 56, 57, 220, 221                                                                              \
+    }
+#endif
+
+#define CALLS     1024
+#define MAX_STEPS 64
+#define HIGH      0xdeadbeef00000000U
+
+/* Calls that not every libseccomp in use knows. They have the same number on every architecture; named here
+ * so that the names in the golden file do not depend on the version. */
+static const struct {
+    int number;
+    const char *name;
+} later[] = {
+        {451, "cachestat"},         {452, "fchmodat2"},        {453, "map_shadow_stack"},
+        {454, "futex_wake"},        {455, "futex_wait"},       {456, "futex_requeue"},
+        {457, "statmount"},         {458, "listmount"},        {459, "lsm_get_self_attr"},
+        {460, "lsm_set_self_attr"}, {461, "lsm_list_modules"}, {462, "mseal"},
+        {463, "setxattrat"},        {464, "getxattrat"},       {465, "listxattrat"},
+        {466, "removexattrat"},     {467, "open_tree_attr"},   {468, "file_getattr"},
+        {469, "file_setattr"},
+};
+
+static const char *golden;
+static bool update;
+
+/* --- the interpreter --- */
+
+static unsigned longest; /* instructions of the longest path so far */
+
+/* Only what the generator emits; anything else is a failure, as it would be if the kernel refused the
+ * program. */
+static uint32_t run(const struct gb_seccomp_filter *f, const struct seccomp_data *data)
+{
+    uint32_t a = 0;
+    unsigned steps = 0;
+    for (unsigned pc = 0; pc < f->len; pc++) {
+        const struct sock_filter *i = &f->code[pc];
+        steps++;
+        switch (i->code) {
+        case BPF_LD | BPF_W | BPF_ABS:
+            assert_true(i->k % 4 == 0 && i->k + 4 <= sizeof(*data));
+            memcpy(&a, (const char *)data + i->k, 4);
+            break;
+        case BPF_ALU | BPF_AND | BPF_K:
+            a &= i->k;
+            break;
+        case BPF_JMP | BPF_JA:
+            pc += i->k;
+            break;
+        case BPF_JMP | BPF_JEQ | BPF_K:
+            pc += a == i->k ? i->jt : i->jf;
+            break;
+        case BPF_JMP | BPF_JGE | BPF_K:
+            pc += a >= i->k ? i->jt : i->jf;
+            break;
+        case BPF_JMP | BPF_JSET | BPF_K:
+            pc += a & i->k ? i->jt : i->jf;
+            break;
+        case BPF_RET | BPF_K:
+            longest = steps > longest ? steps : longest;
+            return i->k;
+        default:
+            fail_msg("instruction %u: unexpected opcode 0x%x", pc, i->code);
+        }
+    }
+    fail_msg("the program ran off its end");
+    return 0;
+}
+
+static const char *verdict(const struct gb_seccomp_filter *f, uint32_t arch, uint32_t nr, unsigned arg,
+                           uint64_t value)
+{
+    struct seccomp_data data = {.nr = (int)nr, .arch = arch};
+    data.args[arg] = value;
+    uint32_t v = run(f, &data);
+    return v == SECCOMP_RET_ALLOW                    ? "allow"
+           : v == (SECCOMP_RET_ERRNO | EPERM)        ? "eperm"
+           : v == (SECCOMP_RET_ERRNO | ENOSYS)       ? "enosys"
+           : v == (SECCOMP_RET_ERRNO | EAFNOSUPPORT) ? "eafnosupport"
+           : v == SECCOMP_RET_KILL_PROCESS           ? "kill"
+                                                     : "UNEXPECTED";
+}
+
+/* --- the cases, as text --- */
+
+static void name_of(unsigned nr, char *ret_name, size_t size)
+{
+    *ret_name = '\0';
+    for (size_t i = 0; i < LEN(later); i++)
+        if (later[i].number == (int)nr)
+            snprintf(ret_name, size, "%s", later[i].name);
+    if (nr > 450)
+        return;
+    char *name = seccomp_syscall_resolve_num_arch(ARCH, (int)nr);
+    /* 335 and 336 are x86's uretprobe and uprobe, known to newer versions only */
+    if (name && nr != 335 && nr != 336)
+        snprintf(ret_name, size, "%s", name);
+    free(name);
+}
+
+/* Every number with a name on a line of its own; numbers without one in runs. */
+static void every_call(const struct gb_seccomp_filter *f, FILE *out)
+{
+    char name[64];
+    for (unsigned nr = 0; nr < CALLS; nr++) {
+        const char *v = verdict(f, ARCH, nr, 0, 0);
+        name_of(nr, name, sizeof(name));
+        if (*name) {
+            fprintf(out, "%s(%u) %s\n", name, nr, v);
+            continue;
+        }
+        unsigned last = nr;
+        while (last + 1 < CALLS) {
+            name_of(last + 1, name, sizeof(name));
+            if (*name || verdict(f, ARCH, last + 1, 0, 0) != v)
+                break;
+            last++;
+        }
+        fprintf(out, "-(%u..%u) %s\n", nr, last, v);
+        nr = last;
+    }
+}
+
+struct value {
+    const char *name;
+    uint64_t value;
+};
+
+/* Each value as it is, and with junk in the half that the kernel does not look at. */
+static void values(const struct gb_seccomp_filter *f, FILE *out, const char *call, unsigned arg,
+                   const struct value *list, size_t count)
+{
+    int nr = seccomp_syscall_resolve_name_arch(ARCH, call);
+    for (size_t i = 0; nr >= 0 && i < count; i++) {
+        const char *plain = verdict(f, ARCH, (uint32_t)nr, arg, list[i].value);
+        const char *high = verdict(f, ARCH, (uint32_t)nr, arg, list[i].value | HIGH);
+        fprintf(out, "%s(%d) %s %s, with high junk %s\n", call, nr, list[i].name, plain, high);
+    }
+}
+
+/* All values of a span, equal verdicts in runs. */
+static void sweep(const struct gb_seccomp_filter *f, FILE *out, const char *call, unsigned arg,
+                  const char *format, uint64_t first, uint64_t last)
+{
+    int nr = seccomp_syscall_resolve_name_arch(ARCH, call);
+    for (uint64_t from = first; nr >= 0 && from <= last;) {
+        const char *v = verdict(f, ARCH, (uint32_t)nr, arg, from);
+        uint64_t to = from;
+        while (to < last && verdict(f, ARCH, (uint32_t)nr, arg, to + 1) == v)
+            to++;
+        char a[32], b[32];
+        snprintf(a, sizeof(a), *format == 'x' ? "0x%lx" : "%lu", (unsigned long)from);
+        snprintf(b, sizeof(b), *format == 'x' ? "0x%lx" : "%lu", (unsigned long)to);
+        fprintf(out, "%s(%d) argument %u = %s%s%s %s\n", call, nr, arg, a, from == to ? "" : "..",
+                from == to ? "" : b, v);
+        from = to + 1;
+    }
+}
+
+static void arguments(const struct gb_seccomp_filter *f, FILE *out)
+{
+    static const struct value clone_flags[] = {
+            {"fork", 0x01200011},
+            {"vfork", 0x4111},
+            {"thread", 0x3d0f00},
+            {"CLONE_NEWNS", 0x20000},
+            {"CLONE_NEWCGROUP", 0x2000000},
+            {"CLONE_NEWUTS", 0x4000000},
+            {"CLONE_NEWIPC", 0x8000000},
+            {"CLONE_NEWUSER", 0x10000000},
+            {"CLONE_NEWPID", 0x20000000},
+            {"CLONE_NEWNET", 0x40000000},
+            {"CLONE_NEWUSER|thread", 0x103d0f00},
+            {"CLONE_IO", 0x80000000},
+            {"CLONE_NEWTIME (a signal number here)", 0x80},
+    };
+    values(f, out, "clone", 0, clone_flags, LEN(clone_flags));
+    /* every bit alone: a flag that is new some day is seen */
+    for (int bit = 0; bit < 32; bit++)
+        sweep(f, out, "clone", 0, "x", (uint64_t)1 << bit, (uint64_t)1 << bit);
+
+    static const struct value families[] = {{"AF_UNSPEC", 0}, {"AF_UNIX", 1},     {"AF_INET", 2},
+                                            {"AF_INET6", 10}, {"AF_NETLINK", 16}, {"AF_PACKET", 17},
+                                            {"AF_ALG", 38},   {"AF_VSOCK", 40},   {"-1", 0xffffffff}};
+    static const char *const makers[] = {"socket", "socketpair"};
+    for (size_t i = 0; i < LEN(makers); i++) {
+        sweep(f, out, makers[i], 0, "u", 0, 63);
+        values(f, out, makers[i], 0, families, LEN(families));
+    }
+
+    static const struct value requests[] = {{"TCGETS", 0x5401},    {"TIOCGWINSZ", 0x5413},
+                                            {"FIONREAD", 0x541b},  {"FIONBIO", 0x5421},
+                                            {"FIOCLEX", 0x5451},   {"TIOCSTI", 0x5412},
+                                            {"TIOCLINUX", 0x541c}, {"TIOCCONS", 0x541d},
+                                            {"TIOCSETD", 0x5423},  {"0", 0}};
+    sweep(f, out, "ioctl", 1, "x", 0x5400, 0x54ff);
+    values(f, out, "ioctl", 1, requests, LEN(requests));
+    sweep(f, out, "ioctl", 0, "x", 0x5412, 0x5412); /* the wrong argument */
+
+    static const struct value options[] = {
+            {"PR_SET_NAME", 15},        {"PR_SET_SECCOMP", 22},         {"PR_SET_MM", 35},
+            {"PR_SET_VMA", 0x53564d41}, {"PR_SET_PTRACER", 0x59616d61}, {"-1", 0xffffffff}};
+    sweep(f, out, "prctl", 0, "u", 0, 80);
+    values(f, out, "prctl", 0, options, LEN(options));
+
+    static const struct value personas[] = {{"PER_LINUX", 0},
+                                            {"query", 0xffffffff},
+                                            {"PER_LINUX32", 8},
+                                            {"UNAME26", 0x20000},
+                                            {"ADDR_NO_RANDOMIZE", 0x40000},
+                                            {"MMAP_PAGE_ZERO", 0x100000},
+                                            {"READ_IMPLIES_EXEC", 0x400000},
+                                            {"ADDR_COMPAT_LAYOUT", 0x200000}};
+    values(f, out, "personality", 0, personas, LEN(personas));
+
+    static const struct value modes[] = {{"0644", 0644},
+                                         {"S_IFREG", 0100644},
+                                         {"S_IFIFO", 0010644},
+                                         {"S_IFSOCK", 0140644},
+                                         {"S_IFCHR", 0020644},
+                                         {"S_IFBLK", 0060644},
+                                         {"S_IFDIR", 0040755},
+                                         {"S_IFLNK", 0120777},
+                                         {"S_IFCHR|0x10000", 0x12000},
+                                         {"S_IFBLK|07777", 0067777}};
+    values(f, out, "mknod", 1, modes, LEN(modes));
+    values(f, out, "mknodat", 2, modes, LEN(modes));
+
+    static const struct value pids[] = {{"self", 0}, {"init", 1}, {"2", 2}, {"-1", 0xffffffff}};
+    values(f, out, "prlimit64", 0, pids, LEN(pids));
+}
+
+static void other_abis(const struct gb_seccomp_filter *f, FILE *out)
+{
+    static const struct value archs[] = {{"i386", AUDIT_ARCH_I386},
+                                         {"x86_64", AUDIT_ARCH_X86_64},
+                                         {"arm", AUDIT_ARCH_ARM},
+                                         {"aarch64", AUDIT_ARCH_AARCH64},
+                                         {"none", 0}};
+    static const unsigned numbers[] = SOME_NRS;
+    for (size_t a = 0; a < LEN(archs); a++)
+        for (size_t i = 0; archs[a].value != ARCH && i < LEN(numbers); i++)
+            fprintf(out, "arch %s number %u %s\n", archs[a].name, numbers[i],
+                    verdict(f, (uint32_t)archs[a].value, numbers[i], 0, 0));
+    static const unsigned x32[] = {0, 1, 59, 101, 512, 520, 521, 547, 1023};
+    for (size_t i = 0; HAS_X32 && i < LEN(x32); i++)
+        fprintf(out, "x32 number %u %s\n", x32[i], verdict(f, ARCH, 0x40000000U | x32[i], 0, 0));
+    static const uint32_t odd[] = {1024,       4096,       0xffff,     0x10000,
+                                   0x3fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
+    for (size_t i = 0; i < LEN(odd); i++)
+        fprintf(out, "number 0x%x %s\n", odd[i], verdict(f, ARCH, odd[i], 0, 0));
+}
+
+static char *table(const struct gb_seccomp_filter *f)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    assert_non_null(out);
+    every_call(f, out);
+    arguments(f, out);
+    other_abis(f, out);
+    fclose(out);
+    return text;
+}
+
+/* --- the tests --- */
+
+static char *load(const char *path)
+{
+    FILE *in = fopen(path, "re");
+    if (!in)
+        return strdup("");
+    char *text = NULL;
+    size_t size = 0;
+    ssize_t n = getdelim(&text, &size, '\0', in);
+    fclose(in);
+    return n < 0 ? strdup("") : text;
+}
+
+/* Is the line (up to its end) a line of the text? */
+static bool has_line(const char *text, const char *line, size_t len)
+{
+    for (; *text; text = strchrnul(text, '\n'), text += *text == '\n')
+        if (!strncmp(text, line, len + 1))
+            return true;
+    return false;
+}
+
+static void print_missing(const char *sign, const char *from, const char *in)
+{
+    for (const char *p = from; *p;) {
+        size_t len = strcspn(p, "\n");
+        if (!has_line(in, p, len))
+            print_message("%s %.*s\n", sign, (int)len, p);
+        p += len + (p[len] == '\n');
+    }
+}
+
+static void same_as_golden(void **state)
+{
+    (void)state;
+    /* the one that a box gets: in a test build GLOVEBOX_TEST_SECCOMP_OFF chooses it, and this test must
+     * notice */
+    char *now = table(gb_seccomp_filter());
+    if (update) {
+        FILE *out = fopen(golden, "we");
+        assert_non_null(out);
+        fputs(now, out);
+        assert_int_equal(fclose(out), 0);
+    }
+    char *before = load(golden);
+    bool same = !strcmp(before, now);
+    print_missing("-", before, now);
+    print_missing("+", now, before);
+    free(before);
+    free(now);
+    if (!same)
+        fail_msg("the verdicts differ from %s; if that is meant, run with --update and read the difference",
+                 golden);
+}
+
+static void well_formed(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < gb_seccomp_filter_count; n++) {
+        const struct gb_seccomp_filter *f = &gb_seccomp_filters[n];
+        assert_true(f->len > 0 && f->len <= BPF_MAXINSNS);
+        assert_int_equal(BPF_CLASS(f->code[f->len - 1].code), BPF_RET);
+        for (unsigned i = 0; i < f->len; i++) {
+            const struct sock_filter *c = &f->code[i];
+            if (c->code == (BPF_JMP | BPF_JA))
+                assert_true(c->k < f->len - i - 1);
+            else if (BPF_CLASS(c->code) == BPF_JMP)
+                assert_true(i + 1U + (c->jt > c->jf ? c->jt : c->jf) < f->len);
+        }
+    }
+    assert_string_equal(gb_seccomp_filters[0].without, "");
+}
+
+/* The kernel walks the program on each call that it does not cache, and once for each number when it is
+ * loaded. */
+static void short_paths(void **state)
+{
+    (void)state;
+    longest = 0;
+    for (unsigned nr = 0; nr < CALLS; nr++)
+        verdict(&gb_seccomp_filters[0], ARCH, nr, 0, 0);
+    print_message("longest path of a call without arguments: %u instructions of %u\n", longest,
+                  gb_seccomp_filters[0].len);
+    assert_true(longest <= MAX_STEPS);
+    free(table(&gb_seccomp_filters[0]));
+    print_message("longest path with arguments: %u instructions\n", longest);
+    assert_true(longest <= 2 * MAX_STEPS);
+}
+
+/* The environment chooses a weaker filter in test builds only. */
+static void environment(void **state)
+{
+    (void)state;
+    const char *old = getenv("GLOVEBOX_TEST_SECCOMP_OFF");
+    char *kept = old ? strdup(old) : NULL;
+    setenv("GLOVEBOX_TEST_SECCOMP_OFF", "mount", 1);
+    const struct gb_seccomp_filter *f = gb_seccomp_filter();
+#ifdef GB_TESTING
+    assert_string_equal(f->without, "mount");
+    setenv("GLOVEBOX_TEST_SECCOMP_OFF", "nonsense", 1);
+    f = gb_seccomp_filter();
+#else
+    assert_int_equal(gb_seccomp_filter_count, 1); /* and there is nothing to choose */
+#endif
+    assert_ptr_equal(f, &gb_seccomp_filters[0]);
+    if (kept)
+        setenv("GLOVEBOX_TEST_SECCOMP_OFF", kept, 1);
+    else
+        unsetenv("GLOVEBOX_TEST_SECCOMP_OFF");
+    free(kept);
+}
+
+#ifdef GB_TESTING
+static const struct {
+    const char *name;
+    bool restricts;
+    const char *calls;
+} groups[] = {
+#define GB_ALLOW(group, why, names)                   {#group, false, names},
+#define GB_DENY(group, why, names)                    {#group, true, names},
+#define GB_ENOSYS(group, why, names)                  {#group, true, names},
+#define GB_ONLY(group, why, name, arg, mask, values)  {#group, true, name},
+#define GB_NEVER(group, why, name, arg, mask, values) {#group, true, name},
+#define GB_WITHOUT(group, why, name, arg, mask)       {#group, true, name},
+#include "sandbox/profiles.def"
+        {"abi", true, "read"},
+        {"x32", HAS_X32, "read"},
+};
+
+/* Does this architecture have any of the calls? */
+static bool has_any(const char *calls)
+{
+    char *text = strdup(calls), *save;
+    bool found = false;
+    for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save))
+        found |= seccomp_syscall_resolve_name_arch(ARCH, word) >= 0;
+    free(text);
+    return found;
+}
+
+/* Each group that restricts something has a variant without it, and its verdicts are others. A group of plain
+ * permissions has nothing to switch off. */
+static void each_group_shows(void **state)
+{
+    (void)state;
+    char *real = table(&gb_seccomp_filters[0]);
+    for (size_t g = 0; g < LEN(groups); g++) {
+        const struct gb_seccomp_filter *f = NULL;
+        for (unsigned i = 1; i < gb_seccomp_filter_count; i++)
+            if (!strcmp(gb_seccomp_filters[i].without, groups[g].name))
+                f = &gb_seccomp_filters[i];
+        if (!groups[g].restricts || !has_any(groups[g].calls))
+            continue;
+        if (!f)
+            fail_msg("group %s has no variant", groups[g].name);
+        char *without = table(f);
+        if (!strcmp(real, without))
+            fail_msg("nothing shows that group %s is off", groups[g].name);
+        free(without);
+    }
+    free(real);
+}
+#endif
+
+#ifndef OTHER_ARCH
+static void kernel_takes_it(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        const struct gb_seccomp_filter *f = gb_seccomp_filter();
+        const struct sock_fprog program = {(unsigned short)f->len, (struct sock_filter *)f->code};
+        _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+              prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0));
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_filter GOLDEN [--update]\n");
+        return 2;
+    }
+    golden = argv[1];
+    update = argc > 2 && !strcmp(argv[2], "--update");
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(same_as_golden),   cmocka_unit_test(well_formed),
+            cmocka_unit_test(short_paths),      cmocka_unit_test(environment),
+#ifndef OTHER_ARCH
+            cmocka_unit_test(kernel_takes_it),
+#endif
+#ifdef GB_TESTING
+            cmocka_unit_test(each_group_shows),
+#endif
+    };
+    return cmocka_run_group_tests_name("filter", tests, NULL, NULL);
+}
