@@ -32,11 +32,11 @@ serve: build
 
 test:
 	$(call need,$(TEST_PACKAGES))
-	@tests/run
+	@$(SUDO) tests/run
 
 mutants:
 	$(call need,$(TEST_PACKAGES))
-	@tests/mutants
+	@$(SUDO) tests/mutants
 
 bench: build
 	$(call need,$(BENCH_PACKAGES))

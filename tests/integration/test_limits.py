@@ -174,9 +174,26 @@ MEMORY_HOGS = {
     "populated at once": "import mmap\nmmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)",
     "one memfd": "import os\nf = os.memfd_create('m')\nfor _ in range(1024): os.write(f, b'x' * (1 << 20))",
     "many memfds": "import os\nfor _ in range(64):\n  f = os.memfd_create('m')\n  for _ in range(16): os.write(f, b'x' * (1 << 20))",
-    "memfd and children": "import os\nf = os.memfd_create('m')\nos.ftruncate(f, 60 << 20)\nimport mmap\nmaps = []\nfor _ in range(18):\n"
-    "  f = os.memfd_create('m'); os.ftruncate(f, 60 << 20); m = mmap.mmap(f, 60 << 20); maps.append(m)\n  if os.fork() == 0:\n    for i in range(0, 60 << 20, 4096): m[i] = 1\n    os._exit(0)\n  os.wait()",
-    "children at once": "import mmap, os\nfor _ in range(8):\n  if os.fork() == 0:\n    mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)\n    os._exit(0)\nfor _ in range(8): os.wait()",
+    "memfds filled by children": """
+import mmap, os
+maps = []
+for _ in range(18):
+    f = os.memfd_create('m')
+    os.ftruncate(f, 60 << 20)
+    maps.append(m := mmap.mmap(f, 60 << 20))
+    if os.fork() == 0:
+        for i in range(0, 60 << 20, 4096): m[i] = 1
+        os._exit(0)
+    os.wait()
+""",
+    "children at once": """
+import mmap, os
+for _ in range(8):
+    if os.fork() == 0:
+        mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
+        os._exit(0)
+for _ in range(8): os.wait()
+""",
 }
 
 
@@ -230,7 +247,15 @@ def test_a_program_may_fill_its_disk_and_use_its_memory(gb, order):
 
 def test_reading_the_hosts_files_is_not_the_programs_memory(gb):
     """Page cache of what it reads is charged to the box, but can be dropped at any time: it must not count."""
-    code = "import os\nn = 0\nfor d, _, names in os.walk('/usr/lib'):\n  for f in names:\n    if n > 80 << 20: break\n    try: n += len(open(os.path.join(d, f), 'rb').read(4 << 20))\n    except OSError: pass\nprint('ok')"
+    code = """
+import os
+n = 0
+for d, _, names in os.walk('/usr/lib'):
+    for f in names:
+        if n > 80 << 20: break
+        try: n += len(open(os.path.join(d, f), 'rb').read(4 << 20))
+        except OSError: pass
+print('ok')"""
     assert lived(gb.python(code, "--max-memory-mb", 32, "--max-disk-mb", 1)) == "ok\n"
 
 
@@ -286,7 +311,12 @@ def test_processes_end_in_eagain(gb):
 
 
 def test_threads_count_as_processes(gb):
-    code = "import threading, os, time\nn = 1\ntry:\n  while True: threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); n += 1\nexcept RuntimeError: print(n, flush=True); os._exit(0)"
+    code = """
+import threading, os, time
+n = 1
+try:
+    while True: threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); n += 1
+except RuntimeError: print(n, flush=True); os._exit(0)"""
     assert lived(gb.python(code, "--max-pids", 10)) == "10\n"
 
 

@@ -336,7 +336,10 @@ def test_policy_hash_changes_with_what_is_allowed(gb, tmp_path):
 
 
 def test_json_is_valid_for_any_bytes(gb):
-    code = "import os, sys\nb = bytes(range(256)) * 4 + os.urandom(50000) + '\\u2028é😀\\ufeff'.encode() + b'\\xf0\\x9f'\nos.write(2, b'\\xed\\xa0\\x80\\x00'); sys.stdout.buffer.write(b)"
+    code = r"""
+import os, sys
+os.write(2, b'\xed\xa0\x80\x00')
+sys.stdout.buffer.write(bytes(range(256)) * 4 + os.urandom(50000) + '\u2028é😀\ufeff'.encode() + b'\xf0\x9f')"""
     done = gb.run("--json", "-c", code)
     result = json.loads(done.stdout.decode("utf-8", errors="strict"), strict=True)
     assert done.stdout.endswith(b"}\n") and done.stdout.count(b"\n") == 1
@@ -451,6 +454,16 @@ def test_sigkill_of_glovebox_leaves_no_process_and_the_next_run_sweeps_the_cgrou
     assert not cgroup_dirs(names)
 
 
+def test_sigkill_of_glovebox_at_any_moment_of_the_set_up_leaves_no_process(gb):
+    marker = f"{uuid.uuid4().int % 10**12 + 10**12}"
+    for ms in range(0, 20):
+        p = subprocess.Popen([gb.program, "run", "--", "sleep", marker], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(ms / 1000)
+        p.kill()
+        p.wait()
+    assert gone(marker)
+
+
 def test_a_run_removes_its_own_cgroup(gb):
     with running(gb, "--timeout-seconds", "2") as (p, marker):
         names = cgroups_of(boxed(marker)[0])
@@ -557,7 +570,10 @@ def shown(tmp_path):
 
 
 def test_mount_is_read_only(gb, shown):
-    code = "cat /data/f; /data/run; for c in 'touch /data/n' 'rm /data/f' 'chmod 777 /data/f' 'mv /data/f /data/g' 'mkdir /data/d' 'touch /data/nested/n'; do $c 2>/dev/null && echo \"$c\"; done; (echo x > /data/f) 2>/dev/null; true"
+    code = """cat /data/f; /data/run; (echo x > /data/f) 2>/dev/null
+for c in 'touch /data/n' 'rm /data/f' 'chmod 777 /data/f' 'mv /data/f /data/g' 'mkdir /data/d' 'touch /data/nested/n'; do
+    $c 2>/dev/null && echo "$c"
+done; true"""
     result = gb.sh(code, "--mount", f"{shown}:/data")
     assert result["stdout"] == "host file\nran\n" and "mounts" in result["enforced"]["steps"]
     assert (shown / "f").read_text() == "host file\n" and sorted(os.listdir(shown)) == ["f", "nested", "run"]

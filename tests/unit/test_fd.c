@@ -137,6 +137,40 @@ static void write_all(void **state)
     assert_int_equal(gb_fd_write_all(-1, "x", 0), 0);
 }
 
+struct names {
+    unsigned seen, stop_at;
+};
+
+static int count_name(void *context, const char *name)
+{
+    struct names *n = context;
+    assert_true(strcmp(name, ".") != 0 && strcmp(name, "..") != 0);
+    return ++n->seen == n->stop_at ? -ECANCELED : 0;
+}
+
+/* More entries than one buffer of the kernel holds; and a caller that has seen enough. */
+static void each(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("many", 0755), 0);
+    for (int i = 0; i < 500; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "many/.a-name-that-is-not-very-short-%d", i);
+        unit_write(name, "", 0);
+    }
+    int dir = open("many", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(dir >= 0);
+    struct names n = {0};
+    assert_int_equal(gb_fd_each(dir, count_name, &n), 0);
+    assert_int_equal(n.seen, 500);
+    assert_int_equal(lseek(dir, 0, SEEK_SET), 0);
+    n = (struct names){.stop_at = 7};
+    assert_int_equal(gb_fd_each(dir, count_name, &n), -ECANCELED);
+    assert_int_equal(n.seen, 7);
+    close(dir);
+    assert_int_equal(gb_fd_each(-1, count_name, &n), -EBADF);
+}
+
 static void copy(void **state)
 {
     (void)state;
@@ -168,6 +202,7 @@ int main(void)
             cmocka_unit_test(get_int),
             cmocka_unit_test(write_all),
             cmocka_unit_test(copy),
+            cmocka_unit_test(each),
     };
     return cmocka_run_group_tests_name("fd", tests, unit_enter_dir, unit_leave_dir);
 }

@@ -137,6 +137,12 @@ static void size_is_bounded(void **state)
     assert_string_equal(named(&r, "huge")->skipped, "is too large");
     assert_int_equal(named(&r, "most")->len, GB_OUTPUT_BYTES - 10);
     gb_result_done(&r);
+    /* exactly all of it is taken */
+    assert_int_equal(unlink("sandbox/huge") || truncate("sandbox/most", GB_OUTPUT_BYTES), 0);
+    assert_int_equal(collect(outputs, LEN(outputs), &r), 0);
+    assert_int_equal(named(&r, "most")->len, GB_OUTPUT_BYTES);
+    gb_result_done(&r);
+    assert_int_equal(truncate("sandbox/most", GB_OUTPUT_BYTES - 10), 0);
     /* the sum counts, not only each */
     unit_write("sandbox/huge", "12345678901", 11);
     assert_int_equal(collect(outputs, LEN(outputs), &r), 0);
@@ -168,16 +174,66 @@ static void depth_is_bounded(void **state)
     (void)state;
     int home = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(chdir("sandbox"), 0);
-    for (int i = 0; i < 400; i++)
+    for (int i = 0; i < 400; i++) {
         assert_int_equal(mkdir("d", 0755) || chdir("d"), 0);
-    unit_write("f", "x", 1);
+        unit_write("f", "x", 1);
+    }
     assert_int_equal(fchdir(home), 0);
     close(home);
-    static const char *const outputs[] = {"*", "d/f"};
+    static const char *const outputs[] = {"f", "d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/f",
+                                          "d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/f"};
     struct gb_result r;
     assert_int_equal(collect(outputs, LEN(outputs), &r), 0);
-    assert_int_equal(r.file_count, 0);
+    assert_int_equal(r.file_count, 1);
+    assert_string_equal(r.files[0].name, outputs[1]);
     gb_result_done(&r);
+}
+
+/* Names that are each allowed can make a path that is too long together: it is left alone, and nothing is
+ * cut. */
+static void long_paths(void **state)
+{
+    (void)state;
+    char part[251], path[1100] = "", pattern[] = "*/*/*/*/f*";
+    memset(part, 'n', 250);
+    part[250] = '\0';
+    int home = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(chdir("sandbox"), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(mkdir(part, 0755) || chdir(part), 0);
+        snprintf(path + strlen(path), sizeof(path) - strlen(path), "%s/", part);
+    }
+    for (int len = 10; len < 30; len++) {
+        char name[32];
+        snprintf(name, sizeof(name), "f%0*d", len - 1, 0);
+        unit_write(name, "x", 1);
+        assert_true(len < 29 ||
+                    mkdir("d0000000000000000000", 0755) == 0); /* a directory that just does not fit */
+    }
+    assert_int_equal(fchdir(home), 0);
+    close(home);
+    const char *const outputs[] = {pattern};
+    struct gb_result r;
+    assert_int_equal(collect(outputs, 1, &r), 0);
+    assert_true(r.file_count > 5 && r.file_count < 20);
+    for (size_t i = 0; i < r.file_count; i++) {
+        assert_true(strlen(r.files[i].name) < 1023);
+        assert_memory_equal(r.files[i].name, path, strlen(path));
+        assert_null(r.files[i].skipped);
+    }
+    gb_result_done(&r);
+}
+
+static void no_scratch(void **state)
+{
+    (void)state;
+    static const char *const outputs[] = {"*"};
+    struct gb_spec spec = {.outputs = outputs, .output_count = 1};
+    struct gb_box box = {.spec = &spec, .scratch_fd = -1};
+    struct gb_result r = {0};
+    struct gb_err err = {0};
+    assert_int_equal(gb_outputs_collect(&box, &r, &err), 0); /* it never came to be: nothing to bring back */
+    assert_int_equal(r.file_count, 0);
 }
 
 static void nothing_asked(void **state)
@@ -201,6 +257,8 @@ int main(void)
             WITH(size_is_bounded),
             WITH(count_is_bounded),
             WITH(depth_is_bounded),
+            WITH(long_paths),
+            cmocka_unit_test(no_scratch),
             WITH(nothing_asked),
     };
     return cmocka_run_group_tests_name("outputs", tests, NULL, NULL);

@@ -74,7 +74,8 @@ static void fill_receipt(struct gb_receipt *e)
     "\"memory pids\"},\"host_uid\":200001,\"supplementary_groups\":2,\"limits\":{\"timeout_seconds\":2.5,"   \
     "\"max_cpu_seconds\":10,\"max_cpu_percent\":100,\"max_memory_mb\":256,\"max_disk_mb\":100,\"max_pids\":" \
     "64,"                                                                                                    \
-    "\"max_open_files\":256,\"max_output_bytes\":1000000},\"policy_hash\":\"abc\"}}\n"
+    "\"max_open_files\":256,\"max_output_bytes\":1000000},\"limits_hold_for\":\"box\",\"policy_hash\":"      \
+    "\"abc\"}}\n"
 
 static void success(void **state)
 {
@@ -142,6 +143,20 @@ static void truncated_stderr_alone(void **state)
     gb_result_done(&r);
 }
 
+/* Without a cgroup nothing throttles, and the receipt does not pretend. */
+static void no_cgroup(void **state)
+{
+    (void)state;
+    struct gb_result r = {0};
+    fill_receipt(&r.enforced);
+    r.enforced.cgroup_version = 0;
+    char *text = json(&r);
+    assert_non_null(strstr(text, "\"max_cpu_percent\":null,"));
+    assert_non_null(strstr(text, "\"max_memory_mb\":256,"));
+    assert_non_null(strstr(text, "\"limits_hold_for\":\"process\""));
+    free(text);
+}
+
 static void highest_step_bit(void **state)
 {
     (void)state;
@@ -149,6 +164,7 @@ static void highest_step_bit(void **state)
     fill_receipt(&r.enforced);
     r.enforced.applied = (uint64_t)1 << 63;
     char *text = json(&r);
+    assert_non_null(strstr(text, "\"pids_peak\":0,"));
     assert_non_null(strstr(text, "\"steps\":[\"late\"]"));
     free(text);
 }
@@ -169,6 +185,7 @@ int main(void)
             cmocka_unit_test(success),
             cmocka_unit_test(killed_with_files),
             cmocka_unit_test(truncated_stderr_alone),
+            cmocka_unit_test(no_cgroup),
             cmocka_unit_test(highest_step_bit),
             cmocka_unit_test(done_empties),
     };
