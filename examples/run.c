@@ -9,7 +9,8 @@ int main(void)
     struct gb_run *run = gb_run_new();
     if (!run)
         return 1;
-    const char *parent = getenv("GLOVEBOX_CGROUP_PARENT"); /* an ordinary user's boxes go below a cgroup that is his */
+    const char *parent =
+            getenv("GLOVEBOX_CGROUP_PARENT"); /* an ordinary user's boxes go below a cgroup that is his */
     int r = gb_run_set_code(run, "python", "print(2 + 2)", 0);
     if (!r)
         r = gb_run_set_limit(run, "timeout_seconds", "5");

@@ -1,4 +1,5 @@
-/* One interface for everything that can run a box. Doors (command line, library, service) know this and nothing below it. */
+/* One interface for everything that can run a box. Doors (command line, library, service) know this and
+ * nothing below it. */
 #pragma once
 
 #include "spec/result.h"
@@ -8,10 +9,10 @@ typedef void gb_backend_output_fn(void *context, int stream, const char *data, s
 
 struct gb_backend {
     const char *name, *what;
-    /* Runs one box from start to end. 0: result is filled, whatever became of the program. Negative: nothing was run, err says why. The caller
-     * releases the result with gb_result_done in both cases. */
-    int (*run)(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context, struct gb_result *result,
-               struct gb_err *err);
+    /* Runs one box from start to end. 0: result is filled, whatever became of the program. Negative: nothing
+     * was run, err says why. The caller releases the result with gb_result_done in both cases. */
+    int (*run)(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context,
+               struct gb_result *result, struct gb_err *err);
 };
 
 extern const struct gb_backend gb_backend_native;

@@ -26,7 +26,8 @@ static void hash_policy(const struct gb_spec *spec, char *ret_hex)
     hash_text(&ctx, "glovebox policy 1 native");
     for (size_t i = 0; i < gb_limit_count; i++) {
         char text[32];
-        gb_text_decimal(gb_limits_get(&spec->limits, &gb_limit_rows[i]), gb_limit_rows[i].decimals, text, sizeof(text));
+        gb_text_decimal(gb_limits_get(&spec->limits, &gb_limit_rows[i]), gb_limit_rows[i].decimals, text,
+                        sizeof(text));
         hash_text(&ctx, text);
     }
     hash_text(&ctx, spec->rootfs ? spec->rootfs : "");
@@ -43,20 +44,21 @@ static void hash_policy(const struct gb_spec *spec, char *ret_hex)
     SHA256End(&ctx, ret_hex);
 }
 
-static int native_run(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context, struct gb_result *result,
-                      struct gb_err *err)
+static int native_run(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context,
+                      struct gb_result *result, struct gb_err *err)
 {
     struct gb_box box;
     gb_box_init(&box, spec);
-    hash_policy(spec, box.receipt.policy_hash);
     int r = gb_launch(&box, err);
-    if (!r)
+    if (!r) {
+        hash_policy(spec, box.receipt.policy_hash); /* the program is starting meanwhile */
         r = gb_supervise(&box, on_output, context, result, err);
+    }
     if (!r)
         r = gb_outputs_collect(&box, result, err);
     gb_box_done(&box);
     return r;
 }
 
-const struct gb_backend gb_backend_native = {"native", "namespaces, cgroups, landlock and seccomp of this host's kernel",
-                                             native_run};
+const struct gb_backend gb_backend_native = {
+        "native", "namespaces, cgroups, landlock and seccomp of this host's kernel", native_run};

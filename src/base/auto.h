@@ -29,8 +29,8 @@ static inline void gb_auto_closedir(DIR **d)
         closedir(*d);
 }
 
-#define AUTO_FD   __attribute__((cleanup(gb_auto_close))) int
-#define AUTO_FREE __attribute__((cleanup(gb_auto_free)))
+#define AUTO_FD   __attribute__((cleanup(gb_auto_close), unused)) int
+#define AUTO_FREE __attribute__((cleanup(gb_auto_free), unused))
 #define AUTO_FILE __attribute__((cleanup(gb_auto_fclose))) FILE *
 #define AUTO_DIR  __attribute__((cleanup(gb_auto_closedir))) DIR *
 

@@ -12,7 +12,7 @@ static bool reserve(struct gb_buf *b, size_t want)
     size_t size = b->size ? b->size : 4096;
     while (size < want)
         size *= 2;
-    if (size > b->max + 1)
+    if (size - 1 > b->max)
         size = b->max + 1; /* one more for the NUL that add() keeps behind the text */
     char *data = realloc(b->data, size);
     if (!data) {

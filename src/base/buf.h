@@ -1,5 +1,5 @@
-/* A growing byte buffer with a maximum. What does not fit is counted and dropped, never an error: floods cost no
- * memory. Owns its bytes; zero-initialise, set max, release with gb_buf_done. */
+/* A growing byte buffer with a maximum. What does not fit is counted and dropped, never an error: floods cost
+ * no memory. Owns its bytes; zero-initialise, set max, release with gb_buf_done. */
 #pragma once
 
 #include <stdbool.h>

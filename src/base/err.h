@@ -1,6 +1,6 @@
-/* Errors a person can act on. A struct gb_err is owned by the caller, has a fixed size and never allocates, so that
- * it can cross a fork and travel over a pipe. Functions return 0 or a negative errno; where a person must understand
- * the failure, the last parameter is a struct gb_err. */
+/* Errors a person can act on. A struct gb_err is owned by the caller, has a fixed size and never allocates,
+ * so that it can cross a fork and travel over a pipe. Functions return 0 or a negative errno; where a person
+ * must understand the failure, the last parameter is a struct gb_err. */
 #pragma once
 
 #include <stdint.h>
@@ -20,7 +20,8 @@ struct gb_err {
     char text[480];
 };
 
-/* Sets *err and returns -errnum (-EINVAL when errnum is 0). With errnum set, its text is appended. err may be NULL. */
+/* Sets *err and returns -errnum (-EINVAL when errnum is 0). With errnum set, its text is appended. err may be
+ * NULL. */
 int gb_err_set(struct gb_err *err, enum gb_error_code code, int errnum, const char *fmt, ...)
         __attribute__((format(printf, 4, 5)));
 

@@ -99,7 +99,7 @@ int gb_fd_each(int dir_fd, int (*each)(void *context, const char *name), void *c
         if (n <= 0)
             return n < 0 ? -errno : 0;
         for (ssize_t at = 0; at < n;) {
-            const struct dirent64 *e = (const struct dirent64 *)(buf + at);
+            const struct dirent64 *e = (const void *)(buf + at);
             at += e->d_reclen;
             int r = strcmp(e->d_name, ".") && strcmp(e->d_name, "..") ? each(context, e->d_name) : 0;
             if (r)

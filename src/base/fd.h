@@ -14,8 +14,8 @@ ssize_t gb_fd_get(int dir_fd, const char *name, char *buf, size_t size);
 int gb_fd_get_int(int dir_fd, const char *name, int64_t *ret_value);
 /* Finds "key value" in the lines of text. 0 or -ENOENT. */
 int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value);
-/* Calls each(context, name) for the entries of an open directory but "." and "..", until it returns non-zero, which is then returned. Allocates
- * nothing, so it can be used after a fork. */
+/* Calls each(context, name) for the entries of an open directory but "." and "..", until it returns non-zero,
+ * which is then returned. Allocates nothing, so it can be used after a fork. */
 int gb_fd_each(int dir_fd, int (*each)(void *context, const char *name), void *context);
 /* Copies up to the end of in_fd. Returns bytes copied or -errno. */
 ssize_t gb_fd_copy(int out_fd, int in_fd);

@@ -1,5 +1,6 @@
-/* Writes JSON into a buffer. Strings are made valid UTF-8 on the way: each invalid byte becomes U+FFFD. The writer keeps the
- * commas; the caller keeps the nesting. It parses nothing, so privileged programs may link it. */
+/* Writes JSON into a buffer. Strings are made valid UTF-8 on the way: each invalid byte becomes U+FFFD. The
+ * writer keeps the commas; the caller keeps the nesting. It parses nothing, so privileged programs may link
+ * it. */
 #pragma once
 
 #include "base/buf.h"

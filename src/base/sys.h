@@ -1,4 +1,5 @@
-/* System calls and constants that the C library or its kernel headers do not have yet. Values are kernel ABI. */
+/* System calls and constants that the C library or its kernel headers do not have yet. Values are kernel ABI.
+ */
 #pragma once
 
 #include <fcntl.h>

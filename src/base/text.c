@@ -36,14 +36,16 @@ void gb_text_decimal(int64_t value, unsigned decimals, char *buf, size_t size)
     int64_t scale = 1;
     for (unsigned i = 0; i < decimals; i++)
         scale *= 10;
+    if (value == INT64_MIN && decimals)
+        value++; /* has no positive counterpart; nobody measures that far */
     while (decimals && value % 10 == 0) {
         value /= 10;
         scale /= 10;
         decimals--;
     }
     if (decimals)
-        snprintf(buf, size, "%s%" PRId64 ".%0*" PRId64, value < 0 ? "-" : "", (value < 0 ? -value : value) / scale,
-                 (int)decimals, (value < 0 ? -value : value) % scale);
+        snprintf(buf, size, "%s%" PRId64 ".%0*" PRId64, value < 0 ? "-" : "",
+                 (value < 0 ? -value : value) / scale, (int)decimals, (value < 0 ? -value : value) % scale);
     else
         snprintf(buf, size, "%" PRId64, value);
 }
@@ -76,6 +78,29 @@ size_t gb_text_find_binary(const char *p, size_t len)
         i += n;
     }
     return len;
+}
+
+static bool is_harmful(const unsigned char *s, size_t n)
+{
+    if (n == 1)
+        return s[0] < 0x20 || s[0] == 0x7f;
+    if (n == 2)
+        return s[0] == 0xC2 && s[1] < 0xA0; /* U+0080 to U+009F */
+    /* U+200B to U+200F, U+2028 to U+202E, U+2060 to U+206F */
+    return n == 3 && s[0] == 0xE2 &&
+           ((s[1] == 0x80 && ((s[2] >= 0x8B && s[2] <= 0x8F) || (s[2] >= 0xA8 && s[2] <= 0xAE))) ||
+            (s[1] == 0x81 && s[2] >= 0xA0 && s[2] <= 0xAF));
+}
+
+void gb_text_defuse(char *text)
+{
+    const size_t len = strlen(text);
+    for (size_t i = 0; i < len;) {
+        size_t n = gb_text_utf8_len(text + i, len - i);
+        if (!n || is_harmful((unsigned char *)text + i, n))
+            memset(text + i, '?', n ? n : 1);
+        i += n ? n : 1;
+    }
 }
 
 bool gb_text_is_relative_name(const char *name)

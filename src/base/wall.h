@@ -1,8 +1,9 @@
 /* Walls that a test can take down.
  *
- * GB_WALL("name") stands where a single defence is decided inside a step. In a release build it is the constant 1 and no trace of it is left. In a test
- * build (-Dtesting=true) it is 0 if GLOVEBOX_TEST_SKIP lists the name: positive controls and `make mutants` use it to show that some test notices each
- * missing wall. Names are unique; tests/mutants finds them by this macro. */
+ * GB_WALL("name") stands where a single defence is decided inside a step. In a release build it is the
+ * constant 1 and no trace of it is left. In a test build (-Dtesting=true) it is 0 if GLOVEBOX_TEST_SKIP lists
+ * the name: positive controls and `make mutants` use it to show that some test notices each missing wall.
+ * Names are unique; tests/mutants finds them by this macro. */
 #pragma once
 
 #ifdef GB_TESTING

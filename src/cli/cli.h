@@ -13,7 +13,8 @@ struct verb {
 
 extern const struct verb verb_run, verb_doctor, verb_selftest;
 
-/* One option of a verb. `apply` returns 0, or negative after having said why. value is NULL for an option that takes none. */
+/* One option of a verb. `apply` returns 0, or negative after having said why. value is NULL for an option
+ * that takes none. */
 struct option_row {
     const char *name;  /* "--json"; one letter options are written "-c" */
     const char *value; /* name of its value in the help text, or NULL */
@@ -21,9 +22,15 @@ struct option_row {
     int (*apply)(void *context, const struct option_row *row, const char *value);
 };
 
-/* Reads options up to the first word that is none, or behind "--". Returns the index of that word, or -1 after a message. Takes "--name value" and "--name=value". */
-int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, void *context, bool *ret_dashes);
+/* Reads options up to the first word that is none, or behind "--". Returns the index of that word, or -1
+ * after a message. Takes "--name value" and "--name=value". */
+int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, void *context,
+                  bool *ret_dashes);
 void options_print(const struct option_row *rows, size_t count);
+
+/* The exit code of a verb that has printed all it has to say: 0, or EXIT_GLOVEBOX after a message if it did
+ * not get through. */
+int finish_output(void);
 
 /* One line on standard error, with the program's name before it. Returns EXIT_GLOVEBOX. */
 int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,7 +1,7 @@
 /* glovebox doctor: what this host can give, layer by layer.
  *
- * It asks the only honest way: it starts boxes. When a step fails that may be left out, it notes why, leaves it out and tries again, so that one missing layer
- * does not hide the next. */
+ * It asks the only honest way: it starts boxes. When a step fails that may be left out, it notes why, leaves
+ * it out and tries again, so that one missing layer does not hide the next. */
 #include "cli/cli.h"
 
 #include "glovebox.h"
@@ -25,7 +25,8 @@ struct doctor {
     int missing;
 };
 
-static const char *const words[] = {[USED] = "used", [NOT_NEEDED] = "not needed here", [MISSING] = "MISSING", [UNKNOWN] = "not reached"};
+static const char *const words[] = {
+        [USED] = "used", [NOT_NEEDED] = "not needed here", [MISSING] = "MISSING", [UNKNOWN] = "not reached"};
 
 static int set_flag(void *context, const struct option_row *row, const char *value)
 {
@@ -53,7 +54,8 @@ static bool applied(const char *json, const char *name)
 {
     char word[64];
     snprintf(word, sizeof(word), "\"%s\"", name);
-    const char *list = strstr(json, "\"steps\":["), *end = list ? strchr(list, ']') : NULL, *at = list ? strstr(list, word) : NULL;
+    const char *list = strstr(json, "\"steps\":["), *end = list ? strchr(list, ']') : NULL,
+               *at = list ? strstr(list, word) : NULL;
     return at && at < end;
 }
 
@@ -64,7 +66,8 @@ static bool try_box(struct doctor *d)
     char left_out[256] = "";
     for (unsigned i = 0; i < gb_step_count; i++)
         if (d->finding[i] == MISSING)
-            snprintf(left_out + strlen(left_out), sizeof(left_out) - strlen(left_out), "%s%s", *left_out ? "," : "", gb_steps[i].name);
+            snprintf(left_out + strlen(left_out), sizeof(left_out) - strlen(left_out), "%s%s",
+                     *left_out ? "," : "", gb_steps[i].name);
     struct gb_run *run = gb_run_new();
     if (!run)
         return false;
@@ -102,7 +105,8 @@ static const char *who(void)
     AUTO_FILE f = fopen("/proc/self/uid_map", "re");
     if (f && fgets(map, sizeof(map), f) && !strstr(map, "4294967295"))
         return geteuid() == 0 ? "root of a user namespace" : "a user inside a user namespace";
-    return geteuid() == 0 ? "root: each box gets a uid of its own" : "an ordinary user: boxes run under this uid";
+    return geteuid() == 0 ? "root: each box gets a uid of its own"
+                          : "an ordinary user: boxes run under this uid";
 }
 
 static bool installed(const char *program)
@@ -121,22 +125,26 @@ static void print_table(const struct doctor *d)
 {
     struct utsname u;
     uname(&u);
-    printf("kernel %s on %s; landlock ABI %d; running as %s\n\n", u.release, u.machine, gb_landlock_abi(), who());
+    printf("kernel %s on %s; landlock ABI %d; running as %s\n\n", u.release, u.machine, gb_landlock_abi(),
+           who());
     printf("  %-18s %-18s %-16s %s\n", "layer", "step", "state", "without it");
     for (unsigned i = 0; i < gb_step_count; i++)
-        printf("  %-18s %-18s %-16s %s\n", gb_steps[i].layer, gb_steps[i].name, words[d->finding[i]], gb_steps[i].why);
+        printf("  %-18s %-18s %-16s %s\n", gb_steps[i].layer, gb_steps[i].name, words[d->finding[i]],
+               gb_steps[i].why);
     printf("\n  runtimes:");
     for (size_t i = 0; i < gb_runtime_count; i++)
         printf(" %s%s", gb_runtimes[i].name, installed(gb_runtimes[i].program) ? "" : " (not installed)");
     printf("\n\n");
     for (unsigned i = 0; i < gb_step_count; i++)
         if (d->finding[i] == MISSING)
-            printf("%s%s%s\n", d->why[i], gb_steps[i].may_degrade ? "; to accept boxes without it: --allow-degraded " : "",
+            printf("%s%s%s\n", d->why[i],
+                   gb_steps[i].may_degrade ? "; to accept boxes without it: --allow-degraded " : "",
                    gb_steps[i].may_degrade ? gb_steps[i].name : "");
     if (!d->missing)
         printf("All layers are in force.\n");
     else
-        printf("%s\n", d->box_starts ? "Boxes are refused until this is mended or allowed." : "No box can be started.");
+        printf("%s\n", d->box_starts ? "Boxes are refused until this is mended or allowed."
+                                     : "No box can be started.");
 }
 
 static void print_json(const struct doctor *d)
@@ -180,17 +188,20 @@ static int doctor_main(int argc, char **argv)
     if (at < argc)
         return complain("doctor takes no arguments");
     if (d.help) {
-        printf("usage: glovebox doctor [--json]\n\nShows every layer of the box: in force, not needed here, or missing, why, and how to get it.\n\n");
+        printf("usage: glovebox doctor [--json]\n\nShows every layer of the box: in force, not needed here, "
+               "or missing, why, and how to get it.\n\n");
         options_print(options, ARRAY_LEN(options));
         printf("\nexit code: 0 all layers are in force, 1 something is missing\n");
-        return 0;
+        return finish_output();
     }
     for (unsigned i = 0; i < gb_step_count; i++)
         d.finding[i] = UNKNOWN;
     while (try_box(&d))
         ;
     (d.json ? print_json : print_table)(&d);
-    return d.missing ? 1 : 0;
+    int r = finish_output();
+    return r ? r : d.missing ? 1 : 0;
 }
 
-const struct verb verb_doctor = {"doctor", "show every layer: in force, or missing and what to do", doctor_main};
+const struct verb verb_doctor = {"doctor", "show every layer: in force, or missing and what to do",
+                                 doctor_main};

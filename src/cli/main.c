@@ -13,28 +13,34 @@ static const struct verb *const verbs[] = {&verb_run, &verb_doctor, &verb_selfte
 
 static int help(void)
 {
-    printf("glovebox %s: runs the tool calls of LLM agents in kernel-enforced boxes\n\nusage: glovebox VERB …\n\n", gb_version());
+    printf("glovebox %s: runs the tool calls of LLM agents in kernel-enforced boxes\n\nusage: glovebox VERB "
+           "…\n\n",
+           gb_version());
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
         printf("  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     printf("\n`glovebox VERB --help` tells more. Try: glovebox run -c 'print(2 + 2)'\n");
-    return 0;
+    return finish_output();
 }
 
 int main(int argc, char **argv)
 {
     /* Descriptors 0 to 2 must exist, or what we open next would be taken for them. */
-    for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0; fd = open("/dev/null", O_RDWR | O_CLOEXEC)) {
+    for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0;
+         fd = open("/dev/null", O_RDWR | O_CLOEXEC)) {
         if (fd > 2) {
             close(fd);
             break;
         }
         fcntl(fd, F_SETFD, 0);
     }
-    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-        return argc < 2 ? (help(), EXIT_GLOVEBOX) : help();
+    if (argc < 2)
+        return complain(
+                "what shall it do? `glovebox --help` lists the verbs; try: glovebox run -c 'print(2 + 2)'");
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return help();
     if (!strcmp(argv[1], "--version")) {
         printf("glovebox %s\n", gb_version());
-        return 0;
+        return finish_output();
     }
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
         if (!strcmp(argv[1], verbs[i]->name))

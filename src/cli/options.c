@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,14 +15,20 @@ int complain(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
+    gb_text_defuse(text);
     fprintf(stderr, "glovebox: %s\n", text);
     return EXIT_GLOVEBOX;
 }
 
-static const struct option_row *find(const struct option_row *rows, size_t count, const char *word, size_t len)
+int finish_output(void)
+{
+    if (fflush(stdout) || ferror(stdout))
+        return complain("cannot write the output: %s", strerror(errno));
+    return 0;
+}
+
+static const struct option_row *find(const struct option_row *rows, size_t count, const char *word,
+                                     size_t len)
 {
     for (size_t i = 0; i < count; i++)
         if (strlen(rows[i].name) == len && !memcmp(rows[i].name, word, len))
@@ -29,7 +36,8 @@ static const struct option_row *find(const struct option_row *rows, size_t count
     return NULL;
 }
 
-int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, void *context, bool *ret_dashes)
+int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, void *context,
+                  bool *ret_dashes)
 {
     int i = 1;
     *ret_dashes = false;
@@ -42,7 +50,8 @@ int options_parse(const struct option_row *rows, size_t count, int argc, char **
         if (word[0] != '-' || !word[1])
             return i;
         const char *equals = !strncmp(word, "--", 2) ? strchr(word, '=') : NULL;
-        const struct option_row *row = find(rows, count, word, equals ? (size_t)(equals - word) : strlen(word));
+        const struct option_row *row =
+                find(rows, count, word, equals ? (size_t)(equals - word) : strlen(word));
         if (!row) {
             complain("unknown option '%.100s'; `glovebox %s --help` lists them", word, argv[0]);
             return -1;
@@ -68,7 +77,8 @@ void options_print(const struct option_row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         char left[64];
-        snprintf(left, sizeof(left), "%s%s%s", rows[i].name, rows[i].value ? " " : "", rows[i].value ? rows[i].value : "");
+        snprintf(left, sizeof(left), "%s%s%s", rows[i].name, rows[i].value ? " " : "",
+                 rows[i].value ? rows[i].value : "");
         printf("  %-28s %s\n", left, rows[i].help);
     }
 }

@@ -19,6 +19,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 
+#define EXIT_PIPE   (128 + SIGPIPE)
 #define STREAM_STEP 4096 /* a pipe that is writable takes this much without waiting (PIPE_BUF) */
 
 struct run_state {
@@ -60,7 +61,12 @@ static int set_lang(void *context, const struct option_row *row, const char *val
 static int set_code(void *context, const struct option_row *row, const char *value)
 {
     (void)row;
-    ((struct run_state *)context)->code = value;
+    struct run_state *s = context;
+    if (s->code) {
+        complain("-c is given twice");
+        return -1;
+    }
+    s->code = value;
     return 0;
 }
 
@@ -203,7 +209,9 @@ static int set_degraded(void *context, const struct option_row *row, const char 
 
 static const struct option_row options[] = {
         {"-c", "CODE", "run this code", set_code},
-        {"--lang", "NAME", "language of FILE or CODE: python, bash, sh, node (default: by FILE's ending, else python)", set_lang},
+        {"--lang", "NAME",
+         "language of FILE or CODE: python, bash, sh, node (default: by FILE's ending, else python)",
+         set_lang},
         {"--file", "PATH[:NAME]", "put a copy of this file into the working directory", add_file},
         {"--stdin", "PATH", "the program's input (default: our own)", set_stdin},
         {"--env", "NAME[=VALUE]", "set a variable, or pass the host's", add_env},
@@ -233,10 +241,12 @@ static int print_help(void)
     printf("usage: glovebox run [OPTION…] FILE [ARG…]\n"
            "       glovebox run [OPTION…] -c CODE [ARG…]\n"
            "       glovebox run [OPTION…] -- PROGRAM [ARG…]\n\n"
-           "Runs a script, a piece of code or a program in a fresh box: no network, no files but its own, hard limits.\n\n");
+           "Runs a script, a piece of code or a program in a fresh box: no network, no files but its own, "
+           "hard limits.\n\n");
     options_print(options, ARRAY_LEN(options));
-    printf("\nexit code: the program's own; 124 timeout, 125 Glovebox could not run it, 126 blocked, 130 cancelled by a signal, 137 a resource limit\n");
-    return 0;
+    printf("\nexit code: the program's own; 124 timeout, 125 Glovebox could not run it, 126 blocked, 130 "
+           "cancelled by a signal, 137 a resource limit\n");
+    return finish_output();
 }
 
 /* --- what to run --- */
@@ -273,7 +283,8 @@ static int set_subject(struct run_state *s, int argc, char **argv, int at, bool 
     }
     int r;
     if (s->code) {
-        r = gb_run_set_code(s->run, s->lang ? s->lang : "python", s->code, 0) ? (failed(s), EXIT_GLOVEBOX) : 0;
+        r = gb_run_set_code(s->run, s->lang ? s->lang : "python", s->code, 0) ? (failed(s), EXIT_GLOVEBOX)
+                                                                              : 0;
     } else {
         if (at >= argc)
             return complain("nothing to run; try: glovebox run -c 'print(2 + 2)'");
@@ -288,8 +299,8 @@ static int set_subject(struct run_state *s, int argc, char **argv, int at, bool 
 
 /* --- output --- */
 
-/* While the box runs, only what can be written without waiting is: a slow reader of our output must not hold up the deadline. The rest is kept by the
- * run and written at the end. */
+/* While the box runs, only what can be written without waiting is: a slow reader of our output must not hold
+ * up the deadline. The rest is kept by the run and written at the end. */
 static void stream(void *context, int which, const char *data, size_t len)
 {
     (void)data;
@@ -309,18 +320,23 @@ static void stream(void *context, int which, const char *data, size_t len)
     }
 }
 
-static void print_rest(struct run_state *s)
+static int print_rest(struct run_state *s)
 {
+    int result = 0;
     for (int which = 0; which < 2; which++) {
         size_t have;
         const char *all = which ? gb_run_stderr(s->run, &have) : gb_run_stdout(s->run, &have);
-        if (gb_fd_write_all(which + 1, all + s->printed[which], have - s->printed[which]))
-            return;
+        int r = gb_fd_write_all(which + 1, all + s->printed[which], have - s->printed[which]);
+        if (r == -EPIPE) /* the reader has seen enough, as in `… | head -1` */
+            result = EXIT_PIPE;
+        else if (r)
+            result = complain("cannot write the output: %s", strerror(-r));
     }
     if (gb_run_truncated(s->run))
         complain("output truncated at max_output_bytes");
     if (gb_run_kill_reason(s->run))
         complain("the program was killed: %s (%s)", gb_run_status(s->run), gb_run_kill_reason(s->run));
+    return result;
 }
 
 /* --- files that come back --- */
@@ -336,7 +352,8 @@ static int open_parent(int dir, const char *name, const char **ret_leaf)
         char *slash = strrchr(part, '/');
         if (slash)
             *slash = '\0';
-        parent = slash ? gb_sys_openat2(dir, part, O_PATH | O_DIRECTORY, GB_BENEATH) : dup(dir);
+        parent = slash ? gb_sys_openat2(dir, part, O_PATH | O_DIRECTORY, GB_BENEATH)
+                       : fcntl(dir, F_DUPFD_CLOEXEC, 3);
         if (parent < 0)
             return -errno;
         if (mkdirat(parent, slash ? slash + 1 : part, 0755) && errno != EEXIST)
@@ -349,7 +366,8 @@ static int open_parent(int dir, const char *name, const char **ret_leaf)
     *ret_leaf = last ? name + (last - part) + 1 : name;
     if (last)
         *last = '\0';
-    int fd = last ? gb_sys_openat2(dir, part, O_PATH | O_DIRECTORY, GB_BENEATH) : fcntl(dir, F_DUPFD_CLOEXEC, 3);
+    int fd = last ? gb_sys_openat2(dir, part, O_PATH | O_DIRECTORY, GB_BENEATH)
+                  : fcntl(dir, F_DUPFD_CLOEXEC, 3);
     return fd < 0 ? -errno : fd;
 }
 
@@ -411,38 +429,56 @@ static int check_outputs(struct run_state *s)
 
 /* --- the verb --- */
 
-static int open_cancel(struct gb_run *run)
+static const int cancelling[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+static int open_cancel(struct gb_run *run, sigset_t *ret_mask)
 {
     sigset_t set;
     sigemptyset(&set);
-    const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
-        sigaddset(&set, signals[i]);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    int fd = signalfd(-1, &set, SFD_CLOEXEC);
+    for (size_t i = 0; i < ARRAY_LEN(cancelling); i++)
+        sigaddset(&set, cancelling[i]);
+    sigprocmask(SIG_BLOCK, &set, ret_mask);
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     gb_run_set_cancel(run, fd);
     return fd;
 }
 
+/* The box is gone: the signal that ended it has done its work, and the next one is for us again. */
+static void close_cancel(int fd, const sigset_t *mask)
+{
+    struct signalfd_siginfo info;
+    while (read(fd, &info, sizeof(info)) > 0)
+        ;
+    sigprocmask(SIG_SETMASK, mask, NULL);
+}
+
+static int print_result(struct run_state *s)
+{
+    if (!s->json)
+        return print_rest(s);
+    const char *json = gb_run_json(s->run);
+    int r = json ? gb_fd_write_all(1, json, strlen(json)) : -ENOMEM;
+    return r == -EPIPE ? EXIT_PIPE : r ? complain("cannot write the result: %s", strerror(-r)) : 0;
+}
+
 static int start(struct run_state *s)
 {
-    AUTO_FD cancel = open_cancel(s->run);
+    sigset_t mask;
+    AUTO_FD cancel = open_cancel(s->run, &mask);
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL); /* files must come back even if nobody reads our output */
     if (s->stdin_fd < 0)
         gb_run_set_stdin(s->run, 0);
     if (!s->json)
         gb_run_on_output(s->run, stream, s);
-    if (gb_run_start(s->run))
+    int r = gb_run_start(s->run);
+    close_cancel(cancel, &mask);
+    if (r)
         return complain("%s", gb_run_error(s->run));
-    if (s->json) {
-        const char *json = gb_run_json(s->run);
-        if (!json || gb_fd_write_all(1, json, strlen(json)))
-            return complain("cannot print the result");
-    } else {
-        print_rest(s);
-    }
-    int r = s->output_count ? save_outputs(s) : 0;
+    int saved = s->output_count ? save_outputs(s) : 0;
+    int printed = print_result(s);
     int code = gb_run_exit_code(s->run);
-    return code == 0 ? r : code;
+    return printed ? printed : code ? code : saved;
 }
 
 static int run_main(int argc, char **argv)

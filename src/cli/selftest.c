@@ -1,6 +1,7 @@
 /* glovebox selftest: tries to get out of boxes on this very host, and shows what held.
  *
- * The probes (src/probe) run inside; the hogs take more than their share and are judged by how their box ends. */
+ * The probes (src/probe) run inside; the hogs take more than their share and are judged by how their box
+ * ends. */
 #include "cli/cli.h"
 
 #include "glovebox.h"
@@ -28,13 +29,15 @@ static const struct {
         {"memory", "cgroup", "takes 1 GiB of memory", "resource_exceeded", "memory", NULL, NULL},
         {"shared", "cgroup", "takes 1 GiB of shared memory", "resource_exceeded", "memory", NULL, NULL},
         {"memfd", "cgroup", "takes 1 GiB in a memory file", "resource_exceeded", "memory", NULL, NULL},
-        {"cpu", "cgroup", "burns cpu in nine processes", "resource_exceeded", "cpu", "max_cpu_seconds", "0.5"},
+        {"cpu", "cgroup", "burns cpu in nine processes", "resource_exceeded", "cpu", "max_cpu_seconds",
+         "0.5"},
         {"pids", "cgroup", "starts 256 processes", "success", NULL, NULL, NULL},
         {"disk", "scratch", "writes 400 MB", "success", NULL, NULL, NULL},
         {"inodes", "scratch", "makes a million files", "success", NULL, NULL, NULL},
         {"files", "rlimits", "opens 4096 files", "success", NULL, NULL, NULL},
         {"output", "", "prints 4 MB where 1 MB is kept", "success", NULL, NULL, NULL},
-        {"time", "ns-pid", "ignores signals, stops, forks without end", "timeout", "timeout", "timeout_seconds", "1"},
+        {"time", "ns-pid", "ignores signals, stops, forks without end", "timeout", "timeout",
+         "timeout_seconds", "1"},
 };
 
 struct selftest {
@@ -76,7 +79,8 @@ static bool find_probe(struct selftest *t)
     return false;
 }
 
-static void row(struct selftest *t, const char *name, const char *steps, const char *what, const char *verdict, const char *seen)
+static void row(struct selftest *t, const char *name, const char *steps, const char *what,
+                const char *verdict, const char *seen)
 {
     const bool held = !strcmp(verdict, "held"), unclear = !strcmp(verdict, "unclear");
     t->failed += !held && !unclear;
@@ -91,7 +95,11 @@ static void row(struct selftest *t, const char *name, const char *steps, const c
         gb_json_close(&t->out, '}');
         return;
     }
-    printf("  %-8s %-24s %-26s %s%s%s\n", held ? "pass" : unclear ? "unclear" : "FAIL", name, steps, what, *seen ? ": " : "", seen);
+    printf("  %-8s %-24s %-26s %s%s%s\n",
+           held      ? "pass"
+           : unclear ? "unclear"
+                     : "FAIL",
+           name, steps, what, *seen ? ": " : "", seen);
 }
 
 static struct gb_run *new_run(struct selftest *t, const char *const *argv)
@@ -100,8 +108,8 @@ static struct gb_run *new_run(struct selftest *t, const char *const *argv)
     const char *parent = getenv("GLOVEBOX_CGROUP_PARENT");
     if (!run)
         return NULL;
-    if ((parent && gb_run_set_cgroup_parent(run, parent)) || gb_run_add_host_file(run, "glovebox-probe", t->probe_path) ||
-        gb_run_set_program(run, argv)) {
+    if ((parent && gb_run_set_cgroup_parent(run, parent)) ||
+        gb_run_add_host_file(run, "glovebox-probe", t->probe_path) || gb_run_set_program(run, argv)) {
         complain("%s", gb_run_error(run));
         gb_run_free(run);
         return NULL;
@@ -152,7 +160,8 @@ static int run_hog(struct selftest *t, size_t i)
         complain("%s", gb_run_error(run));
     } else {
         const char *reason = gb_run_kill_reason(run) ? gb_run_kill_reason(run) : "";
-        bool good = !strcmp(gb_run_status(run), hogs[i].status) && !strcmp(reason, hogs[i].reason ? hogs[i].reason : "");
+        bool good = !strcmp(gb_run_status(run), hogs[i].status) &&
+                    !strcmp(reason, hogs[i].reason ? hogs[i].reason : "");
         char seen[128], name[32];
         snprintf(seen, sizeof(seen), "%s %s", gb_run_status(run), reason);
         snprintf(name, sizeof(name), "hog %s", hogs[i].name);
@@ -164,10 +173,11 @@ static int run_hog(struct selftest *t, size_t i)
 
 static int print_help(void)
 {
-    printf("usage: glovebox selftest [--json]\n\nRuns the escape probes in boxes on this host and shows what each tried, the steps that hold it, and whether they did.\n\n");
+    printf("usage: glovebox selftest [--json]\n\nRuns the escape probes in boxes on this host and shows what "
+           "each tried, the steps that hold it, and whether they did.\n\n");
     options_print(options, ARRAY_LEN(options));
     printf("\nexit code: 0 everything held, 1 something got through\n");
-    return 0;
+    return finish_output();
 }
 
 static int selftest_main(int argc, char **argv)
@@ -193,10 +203,14 @@ static int selftest_main(int argc, char **argv)
         gb_json_close(&t.out, ']');
         puts(t.buf.data);
     } else if (!r) {
-        printf("\n%s\n", t.failed ? "Something got through: do not use this host for untrusted code." : "Everything held.");
+        printf("\n%s\n", t.failed ? "Something got through: do not use this host for untrusted code."
+                                  : "Everything held.");
     }
     gb_buf_done(&t.buf);
+    if (!r)
+        r = finish_output();
     return r ? r : t.failed ? 1 : 0;
 }
 
-const struct verb verb_selftest = {"selftest", "try to get out of boxes on this host, and show what held", selftest_main};
+const struct verb verb_selftest = {"selftest", "try to get out of boxes on this host, and show what held",
+                                   selftest_main};

@@ -1,8 +1,9 @@
 /* glovebox-init: PID 1 of a box.
  *
- * It starts the program, reaps whatever the program leaves behind, tells the supervisor how the program ended, and exits: the kernel then
- * kills everything else in the box before the supervisor sees init gone. It holds one descriptor, parses nothing, and has no C library, so that
- * its memory contains nothing that a box could want. Its arguments and environment are the program's own.
+ * It starts the program, reaps whatever the program leaves behind, tells the supervisor how the program
+ * ended, and exits: the kernel then kills everything else in the box before the supervisor sees init gone. It
+ * holds one descriptor, parses nothing, and has no C library, so that its memory contains nothing that a box
+ * could want. Its arguments and environment are the program's own.
  *
  * By the time it runs, every confinement step is done and binds it too. */
 #include "init/report.h"
@@ -10,17 +11,17 @@
 #include <asm/unistd.h>
 #include <stddef.h>
 
-#define EINTR             4
-#define ENOENT            2
-#define EACCES            13
-#define ENOTDIR           20
-#define SIGCHLD           17
-#define F_SETFD           2
-#define FD_CLOEXEC        1
-#define PR_SET_DUMPABLE   4
-#define PR_SET_NAME       15
-#define WALL              0x40000000
-#define PATH_BYTES        4096
+#define EINTR           4
+#define ENOENT          2
+#define EACCES          13
+#define ENOTDIR         20
+#define SIGCHLD         17
+#define F_SETFD         2
+#define FD_CLOEXEC      1
+#define PR_SET_DUMPABLE 4
+#define PR_SET_NAME     15
+#define WALL            0x40000000
+#define PATH_BYTES      4096
 
 #if defined(__x86_64__)
 static long call(long n, long a, long b, long c, long d, long e)
@@ -28,7 +29,10 @@ static long call(long n, long a, long b, long c, long d, long e)
     long ret;
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
-    __asm__ volatile("syscall" : "=a"(ret) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(ret)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
     return ret;
 }
 /* The kernel enters with argc at the stack pointer; hand that on as a C argument. */
@@ -92,7 +96,8 @@ static int has_slash(const char *s)
     return 0;
 }
 
-/* As execvp: tries each directory of PATH; the most telling error wins. Returns the errno if nothing could be started. */
+/* As execvp: tries each directory of PATH; the most telling error wins. Returns the errno if nothing could be
+ * started. */
 static long start(char **argv, char **env)
 {
     static char full[PATH_BYTES];

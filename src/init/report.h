@@ -1,5 +1,5 @@
-/* What a box tells its supervisor, over one SOCK_SEQPACKET pair. Shared with glovebox-init, which has no C library: plain
- * integers only. */
+/* What a box tells its supervisor, over one SOCK_SEQPACKET pair. Shared with glovebox-init, which has no C
+ * library: plain integers only. */
 #pragma once
 
 #include "base/err.h"

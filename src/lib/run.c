@@ -77,8 +77,9 @@ const char *gb_version(void)
 
 struct gb_run *gb_run_new(void)
 {
-    static const char *const base_env[] = {"PATH=" GB_BOX_PATH, "HOME=" GB_WORKDIR, "USER=sandbox", "LOGNAME=sandbox",
-                                           "LANG=C.UTF-8",      "TMPDIR=/tmp",      "SHELL=/bin/sh"};
+    static const char *const base_env[] = {"PATH=" GB_BOX_PATH, "HOME=" GB_WORKDIR, "USER=sandbox",
+                                           "LOGNAME=sandbox",   "LANG=C.UTF-8",     "TMPDIR=/tmp",
+                                           "SHELL=/bin/sh"};
     struct gb_run *run = calloc(1, sizeof(*run));
     if (!run)
         return NULL;
@@ -111,10 +112,11 @@ void gb_run_free(struct gb_run *run)
 static int add_file(struct gb_run *run, const char *name, struct gb_file file)
 {
     if (!gb_text_is_relative_name(name))
-        return gb_err_set(&run->err, GB_ERR_USAGE, 0, "file name '%.200s' must be relative to %s, without '..'", name, GB_WORKDIR);
+        return gb_err_set(&run->err, GB_ERR_USAGE, 0,
+                          "file name '%.200s' must be relative to %s, without '..'", name, GB_WORKDIR);
     if (run->spec.file_count >= MAX_FILES)
         return gb_err_set(&run->err, GB_ERR_USAGE, 0, "more than %d files", MAX_FILES);
-    char *copy;
+    char *copy = NULL;
     int r = add(run, &run->owned, name, &copy);
     if (r)
         return r;
@@ -125,11 +127,12 @@ static int add_file(struct gb_run *run, const char *name, struct gb_file file)
 
 int gb_run_add_file(struct gb_run *run, const char *name, const void *data, size_t len, int executable)
 {
-    char *copy;
-    int r = add_bytes(&run->owned, data, len, &copy);
+    char *copy = NULL;
+    int r = add_bytes(&run->owned, len ? data : "", len, &copy);
     if (r)
         return gb_err_set(&run->err, GB_ERR_BUSY, -r, "keep the file '%.200s'", name);
-    return add_file(run, name, (struct gb_file){.data = copy, .len = len, .fd = -1, .mode = executable ? 0755 : 0644});
+    return add_file(run, name,
+                    (struct gb_file){.data = copy, .len = len, .fd = -1, .mode = executable ? 0755 : 0644});
 }
 
 int gb_run_add_host_file(struct gb_run *run, const char *name, const char *host_path)
@@ -152,8 +155,8 @@ int gb_run_set_code(struct gb_run *run, const char *runtime, const char *code, s
     if (!rt) {
         int r = gb_err_set(&run->err, GB_ERR_USAGE, 0, "there is no runtime '%.64s'; there are:", runtime);
         for (size_t i = 0; i < gb_runtime_count; i++)
-            snprintf(run->err.text + strlen(run->err.text), sizeof(run->err.text) - strlen(run->err.text), " %s",
-                     gb_runtimes[i].name);
+            snprintf(run->err.text + strlen(run->err.text), sizeof(run->err.text) - strlen(run->err.text),
+                     " %s", gb_runtimes[i].name);
         return r;
     }
     if (run->argv.count)
@@ -199,7 +202,8 @@ int gb_run_add_env(struct gb_run *run, const char *name, const char *value)
         good = good && (isalnum((unsigned char)name[i]) || name[i] == '_');
     if (!good)
         return gb_err_set(&run->err, GB_ERR_USAGE, 0,
-                          "'%.64s' is not a name for the environment: letters, digits and _, no digit first", name);
+                          "'%.64s' is not a name for the environment: letters, digits and _, no digit first",
+                          name);
     AUTO_FREE char *text = NULL;
     if (asprintf(&text, "%s=%s", name, value) < 0)
         return gb_err_set(&run->err, GB_ERR_BUSY, ENOMEM, "keep the environment");
@@ -241,12 +245,16 @@ int gb_run_add_mount(struct gb_run *run, const char *host_dir, const char *box_d
         return gb_err_set(&run->err, GB_ERR_USAGE, 0, "more than %d mounts", GB_MOUNTS);
     if (!is_target(box_dir))
         return gb_err_set(&run->err, GB_ERR_USAGE, 0,
-                          "'%.200s' cannot be a mount's place in the box: it takes an absolute path outside the system directories, such as /data", box_dir);
+                          "'%.200s' cannot be a mount's place in the box: it takes an absolute path outside "
+                          "the system directories, such as /data",
+                          box_dir);
     if (stat(host_dir, &st))
         return gb_err_set(&run->err, GB_ERR_INPUT, errno, "open the directory '%.200s'", host_dir);
     if (!S_ISDIR(st.st_mode))
         return gb_err_set(&run->err, GB_ERR_INPUT, ENOTDIR, "'%.200s'", host_dir);
-    char *source, *target;
+    if (faccessat(AT_FDCWD, host_dir, R_OK | X_OK, AT_EACCESS))
+        return gb_err_set(&run->err, GB_ERR_INPUT, errno, "read the directory '%.200s'", host_dir);
+    char *source = NULL, *target = NULL;
     int r = add(run, &run->owned, host_dir, &source);
     if (!r)
         r = add(run, &run->owned, box_dir, &target);
@@ -257,7 +265,7 @@ int gb_run_add_mount(struct gb_run *run, const char *host_dir, const char *box_d
 
 static int set_text(struct gb_run *run, const char *text, const char **field)
 {
-    char *copy;
+    char *copy = NULL;
     int r = add(run, &run->owned, text, &copy);
     if (!r)
         *field = copy;
@@ -276,7 +284,8 @@ int gb_run_set_cgroup_parent(struct gb_run *run, const char *path)
 {
     const char *relative = path + strspn(path, "/");
     if (*relative && !gb_text_is_relative_name(relative))
-        return gb_err_set(&run->err, GB_ERR_USAGE, 0, "cgroup parent '%.200s' must be a path below the cgroup mount", path);
+        return gb_err_set(&run->err, GB_ERR_USAGE, 0,
+                          "cgroup parent '%.200s' must be a path below the cgroup mount", path);
     return set_text(run, path, &run->spec.cgroup_parent);
 }
 
@@ -364,7 +373,8 @@ const char *gb_run_kill_reason(const struct gb_run *run)
 
 int gb_run_exit_code(const struct gb_run *run)
 {
-    return run->finished ? gb_result_exit_code(&run->result) : gb_err_exit_code((enum gb_error_code)run->err.code);
+    return run->finished ? gb_result_exit_code(&run->result)
+                         : gb_err_exit_code((enum gb_error_code)run->err.code);
 }
 
 static const char *text_of(const struct gb_buf *buf, size_t *ret_len)
@@ -389,8 +399,8 @@ int gb_run_truncated(const struct gb_run *run)
     return gb_buf_truncated(&run->result.out) || gb_buf_truncated(&run->result.err);
 }
 
-int gb_run_output(const struct gb_run *run, size_t index, const char **ret_name, const void **ret_data, size_t *ret_len,
-                  const char **ret_skipped)
+int gb_run_output(const struct gb_run *run, size_t index, const char **ret_name, const void **ret_data,
+                  size_t *ret_len, const char **ret_skipped)
 {
     if (index >= run->result.file_count)
         return -ENOENT;

@@ -1,9 +1,11 @@
-/* Probes of the system call filter. A refused call says EPERM or ENOSYS; one that came through says something else, since its arguments are bad. */
+/* Probes of the system call filter. A refused call says EPERM or ENOSYS; one that came through says something
+ * else, since its arguments are bad. */
 #include "probe/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,7 +51,7 @@ enum verdict probe_new_namespace(void)
 
 enum verdict probe_namespace_calls(void)
 {
-    static const long flags[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,    CLONE_NEWNET,
+    static const long flags[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,   CLONE_NEWNET,
                                  CLONE_NEWIPC,  CLONE_NEWUTS, CLONE_NEWCGROUP};
     for (size_t i = 0; i < COUNT(flags); i++) {
         /* CLONE_SIGHAND without CLONE_VM is EINVAL for a call that is let through: nothing is made. */
@@ -63,13 +65,15 @@ enum verdict probe_namespace_calls(void)
     return is_wall(try_call(SYS_setns, -1, 0, 0, 0, 0, 0)) ? HELD : escaped("setns came through");
 }
 
-/* Visible only where the filter is off: then the count must say no (ENOSPC). Behind the filter it cannot be seen. */
+/* Visible only where the filter is off: then the count must say no (ENOSPC). Behind the filter it cannot be
+ * seen. */
 enum verdict probe_nested_count(void)
 {
     int error = try_call(SYS_unshare, CLONE_NEWUSER, 0, 0, 0, 0, 0);
     if (error == ENOSPC)
         return HELD;
-    return error == 0 ? escaped("a nested user namespace was made") : unclear("hidden behind the system call filter");
+    return error == 0 ? escaped("a nested user namespace was made")
+                      : unclear("hidden behind the system call filter");
 }
 
 enum verdict probe_chroot_climb(void)
@@ -84,9 +88,12 @@ enum verdict probe_handle_scan(void)
 {
     int mount_id;
     uint64_t handle[16] = {8 | (1ULL << 32)};
-    if (!is_wall(try_call(SYS_name_to_handle_at, AT_FDCWD, (long)"/usr", (long)handle, (long)&mount_id, 0, 0)))
+    if (!is_wall(
+                try_call(SYS_name_to_handle_at, AT_FDCWD, (long)"/usr", (long)handle, (long)&mount_id, 0, 0)))
         return escaped("name_to_handle_at came through");
-    return is_wall(try_call(SYS_open_by_handle_at, AT_FDCWD, (long)BAD, 0, 0, 0, 0)) ? HELD : escaped("open_by_handle_at came through");
+    return is_wall(try_call(SYS_open_by_handle_at, AT_FDCWD, (long)BAD, 0, 0, 0, 0))
+                   ? HELD
+                   : escaped("open_by_handle_at came through");
 }
 
 enum verdict probe_terminal(void)
@@ -107,9 +114,12 @@ enum verdict probe_tracing(void)
         long n, a, b;
         const char *name;
     } calls[] = {
-            {SYS_ptrace, 0x4206, 1, "ptrace(SEIZE, init)"}, {SYS_ptrace, 0, 0, "ptrace(TRACEME)"},
-            {SYS_process_vm_readv, 1, 0, "process_vm_readv"}, {SYS_process_vm_writev, 1, 0, "process_vm_writev"},
-            {SYS_kcmp, 1, 1, "kcmp"},                         {SYS_pidfd_getfd, -1, 3, "pidfd_getfd"},
+            {SYS_ptrace, 0x4206, 1, "ptrace(SEIZE, init)"},
+            {SYS_ptrace, 0, 0, "ptrace(TRACEME)"},
+            {SYS_process_vm_readv, 1, 0, "process_vm_readv"},
+            {SYS_process_vm_writev, 1, 0, "process_vm_writev"},
+            {SYS_kcmp, 1, 1, "kcmp"},
+            {SYS_pidfd_getfd, -1, 3, "pidfd_getfd"},
             {SYS_process_madvise, -1, 0, "process_madvise"},
     };
     for (size_t i = 0; i < COUNT(calls); i++)
@@ -129,24 +139,58 @@ enum verdict probe_keyring(void)
 
 enum verdict probe_rare_calls(void)
 {
-#define CALL(name) {SYS_##name, #name}
+#define CALL(name)                                                                                           \
+    {                                                                                                        \
+        SYS_##name, #name                                                                                    \
+    }
     static const struct {
         long n;
         const char *name;
     } calls[] = {
-            CALL(io_uring_setup),  CALL(io_uring_enter), CALL(io_uring_register), CALL(bpf),
-            CALL(userfaultfd),     CALL(perf_event_open), CALL(init_module),      CALL(finit_module),
-            CALL(delete_module),   CALL(kexec_load),     CALL(quotactl),          CALL(acct),
-            CALL(swapon),          CALL(swapoff),        CALL(mbind),             CALL(set_mempolicy),
-            CALL(migrate_pages),   CALL(move_pages),     CALL(get_mempolicy),     CALL(fanotify_init),
-            CALL(mount),           CALL(umount2),        CALL(pivot_root),        CALL(fsopen),
-            CALL(fsmount),         CALL(open_tree),      CALL(move_mount),        CALL(mount_setattr),
-            CALL(sethostname),     CALL(settimeofday),   CALL(clock_settime),     CALL(adjtimex),
-            CALL(clock_adjtime),   CALL(syslog),         CALL(vhangup),           CALL(syncfs),
+            CALL(io_uring_setup),
+            CALL(io_uring_enter),
+            CALL(io_uring_register),
+            CALL(bpf),
+            CALL(userfaultfd),
+            CALL(perf_event_open),
+            CALL(init_module),
+            CALL(finit_module),
+            CALL(delete_module),
+            CALL(kexec_load),
+            CALL(quotactl),
+            CALL(acct),
+            CALL(swapon),
+            CALL(swapoff),
+            CALL(mbind),
+            CALL(set_mempolicy),
+            CALL(migrate_pages),
+            CALL(move_pages),
+            CALL(get_mempolicy),
+            CALL(fanotify_init),
+            CALL(mount),
+            CALL(umount2),
+            CALL(pivot_root),
+            CALL(fsopen),
+            CALL(fsmount),
+            CALL(open_tree),
+            CALL(move_mount),
+            CALL(mount_setattr),
+            CALL(sethostname),
+            CALL(settimeofday),
+            CALL(clock_settime),
+            CALL(adjtimex),
+            CALL(clock_adjtime),
+            CALL(syslog),
+            CALL(vhangup),
+            CALL(syncfs),
             CALL(seccomp),
 #ifdef __x86_64__
-            CALL(iopl),            CALL(ioperm),         CALL(modify_ldt),        CALL(uselib),
-            CALL(ustat),           CALL(sysfs),
+            CALL(iopl),
+            CALL(ioperm),
+            CALL(modify_ldt),
+            CALL(uselib),
+            CALL(ustat),
+            CALL(sysfs),
 #endif
     };
 #undef CALL
@@ -158,8 +202,10 @@ enum verdict probe_rare_calls(void)
 
 enum verdict probe_unknown_calls(void)
 {
-    /* Calls of kernels newer than the policy: memfd_secret, map_shadow_stack, the lsm calls, mseal, the xattrat calls; and numbers that no kernel has. */
-    static const long numbers[] = {447, 453, 459, 460, 461, 462, 463, 464, 465, 466, 467, 468, 480, 511, 600, 1023};
+    /* Calls of kernels newer than the policy: memfd_secret, map_shadow_stack, the lsm calls, mseal, the
+     * xattrat calls; and numbers that no kernel has. */
+    static const long numbers[] = {447, 453, 459, 460, 461, 462, 463, 464,
+                                   465, 466, 467, 468, 480, 511, 600, 1023};
     for (size_t i = 0; i < COUNT(numbers); i++) {
         int error = try_call(numbers[i], -1, -1, -1, -1, -1, -1);
         if (error != ENOSYS)
@@ -202,11 +248,19 @@ enum verdict probe_socket_families(void)
         for (size_t t = 0; t < COUNT(types); t++) {
             int fd = socket(family, types[t], 0);
             if (family != AF_UNIX && !(fd < 0 && errno == EPERM))
-                return escaped("socket family %d type %d: %s", family, types[t], fd < 0 ? strerror(errno) : "opened");
+                return escaped("socket family %d type %d: %s", family, types[t],
+                               fd < 0 ? strerror(errno) : "opened");
             if (fd >= 0)
                 close(fd);
         }
     return HELD;
+}
+
+enum verdict probe_tcp(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    return fd >= 0 && !bind(fd, (struct sockaddr *)&any, sizeof(any)) ? escaped("bound a TCP port") : HELD;
 }
 
 #ifdef __x86_64__

@@ -1,4 +1,5 @@
-/* Programs that take more than their share, one for each limit. They try for about four times the default limit. */
+/* Programs that take more than their share, one for each limit. They try for about four times the default
+ * limit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -132,8 +133,9 @@ int hog(const char *what)
     static const struct {
         const char *name;
         int (*run)(void);
-    } hogs[] = {{"memory", hog_memory}, {"shared", hog_shared}, {"memfd", hog_memfd},   {"cpu", hog_cpu},     {"pids", hog_pids},
-                {"disk", hog_disk},     {"inodes", hog_inodes}, {"files", hog_files}, {"output", hog_output}, {"time", hog_time}};
+    } hogs[] = {{"memory", hog_memory}, {"shared", hog_shared}, {"memfd", hog_memfd},   {"cpu", hog_cpu},
+                {"pids", hog_pids},     {"disk", hog_disk},     {"inodes", hog_inodes}, {"files", hog_files},
+                {"output", hog_output}, {"time", hog_time}};
     for (size_t i = 0; i < sizeof(hogs) / sizeof(hogs[0]); i++)
         if (!strcmp(hogs[i].name, what))
             return hogs[i].run();

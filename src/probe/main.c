@@ -1,9 +1,9 @@
 /* glovebox-probe: tries to get out of a box. Put into a box and run by `glovebox selftest` and by the tests.
  *
- *   glovebox-probe all          runs every probe in a process of its own; prints name, verdict and what was seen, with tabs between
- *   glovebox-probe NAME         one probe; exit code 0 held, 1 got through, 2 cannot tell
- *   glovebox-probe list         name, checklist rows, steps, what it tries
- *   glovebox-probe hog WHAT     uses up a resource; see hogs.c */
+ *   glovebox-probe all          runs every probe in a process of its own; prints name, verdict and what was
+ * seen, with tabs between glovebox-probe NAME         one probe; exit code 0 held, 1 got through, 2 cannot
+ * tell glovebox-probe list         name, checklist rows, steps, what it tries glovebox-probe hog WHAT uses up
+ * a resource; see hogs.c */
 #include "probe/probe.h"
 
 #include <errno.h>
@@ -30,6 +30,7 @@ static const struct probe {
 static char seen[400];
 int note_fd = -1;
 
+static void note(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 static void note(const char *fmt, va_list ap)
 {
     vsnprintf(seen, sizeof(seen), fmt, ap);
@@ -66,7 +67,8 @@ const char *slurp(const char *path)
     static char text[65536];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t used = 0;
-    for (ssize_t n; fd >= 0 && used < sizeof(text) - 1 && (n = read(fd, text + used, sizeof(text) - 1 - used)) > 0;)
+    for (ssize_t n;
+         fd >= 0 && used < sizeof(text) - 1 && (n = read(fd, text + used, sizeof(text) - 1 - used)) > 0;)
         used += (size_t)n;
     text[used] = '\0';
     if (fd >= 0)

@@ -1,4 +1,5 @@
-/* What the escape probes share. A probe returns HELD, or ESCAPED after saying what it saw, or UNCLEAR where this kernel cannot show it. */
+/* What the escape probes share. A probe returns HELD, or ESCAPED after saying what it saw, or UNCLEAR where
+ * this kernel cannot show it. */
 #pragma once
 
 #include <stdbool.h>

@@ -30,7 +30,9 @@ enum verdict probe_id_map(void)
         if (sscanf(text, "%u %u %u", &inside, &outside, &count) != 3 || count != 1 || inside != 1000)
             return escaped("%s is '%s'", maps[i], text);
     }
-    return strchr(slurp(maps[0]), '\n') && strchr(slurp(maps[0]), '\n')[1] ? escaped("uid_map has more than one line") : HELD;
+    return strchr(slurp(maps[0]), '\n') && strchr(slurp(maps[0]), '\n')[1]
+                   ? escaped("uid_map has more than one line")
+                   : HELD;
 }
 
 enum verdict probe_set_groups(void)
@@ -45,13 +47,15 @@ enum verdict probe_identity(void)
     getresuid(&r, &e, &s);
     getresgid(&rg, &eg, &sg);
     bool same = r == 1000 && e == 1000 && s == 1000 && rg == 1000 && eg == 1000 && sg == 1000;
-    return same ? HELD : escaped("uid %d %d %d, gid %d %d %d", (int)r, (int)e, (int)s, (int)rg, (int)eg, (int)sg);
+    return same ? HELD
+                : escaped("uid %d %d %d, gid %d %d %d", (int)r, (int)e, (int)s, (int)rg, (int)eg, (int)sg);
 }
 
 enum verdict probe_change_id(void)
 {
     for (id_t id = 0; id < 1000; id++)
-        if (!setuid(id) || !setgid(id) || !setresuid(id, id, id) || !setreuid(id, id) || !setresgid(id, id, id))
+        if (!setuid(id) || !setgid(id) || !setresuid(id, id, id) || !setreuid(id, id) ||
+            !setresgid(id, id, id))
             return escaped("became %d", (int)id);
     gid_t none = 0;
     if (!setgroups(1, &none))
@@ -67,8 +71,8 @@ enum verdict probe_capabilities(void)
         if (strtoull(status_field(sets[i]), NULL, 16))
             return escaped("%s is %s", sets[i], status_field(sets[i]));
     int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
-    const int want = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-                     SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+    const int want = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
+                     SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     return (bits & want) == want ? HELD : escaped("securebits are 0x%x", (unsigned)bits);
 }
 
@@ -123,13 +127,20 @@ enum verdict probe_limits(void)
         rlim_t most;
         const char *name;
     } rows[] = {
-            {RLIMIT_NOFILE, 256, "open files"},  {RLIMIT_CORE, 0, "core"},       
-            {RLIMIT_CPU, 11, "cpu"},             {RLIMIT_MEMLOCK, 65536, "locked memory"}, {RLIMIT_SIGPENDING, 1024, "signals"},
-            {RLIMIT_RTPRIO, 0, "realtime"},      {RLIMIT_NICE, 0, "nice"},
+            {RLIMIT_NOFILE, 256, "open files"},
+            {RLIMIT_CORE, 0, "core"},
+            {RLIMIT_CPU, 11, "cpu"},
+            {RLIMIT_MEMLOCK, 65536, "locked memory"},
+            {RLIMIT_SIGPENDING, 1024, "signals"},
+            {RLIMIT_RTPRIO, 0, "realtime"},
+            {RLIMIT_NICE, 0, "nice"},
+            {RLIMIT_NPROC, 65, "processes"},
+            {RLIMIT_MSGQUEUE, 819200, "message queues"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct rlimit l;
-        if (getrlimit((__rlimit_resource_t)rows[i].resource, &l) || l.rlim_cur > rows[i].most || l.rlim_max > rows[i].most)
+        if (getrlimit((__rlimit_resource_t)rows[i].resource, &l) || l.rlim_cur > rows[i].most ||
+            l.rlim_max > rows[i].most)
             return escaped("%s is limited to %llu", rows[i].name, (unsigned long long)l.rlim_max);
     }
     return HELD;

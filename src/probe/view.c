@@ -28,7 +28,8 @@
 
 /* --- directories --- */
 
-/* The first entry of dir that is not in the list, or NULL. Names that start with a digit pass if digits is set. */
+/* The first entry of dir that is not in the list, or NULL. Names that start with a digit pass if digits is
+ * set. */
 static const char *stranger(const char *dir, const char *const *known, size_t count, bool digits)
 {
     static char found[256];
@@ -49,7 +50,8 @@ static const char *stranger(const char *dir, const char *const *known, size_t co
 
 enum verdict probe_host_files(void)
 {
-    static const char *const dirs[] = {"/root", "/home", "/var/lib", "/run", "/sys", "/boot", "/proc/sys", "/srv", "/opt", "/mnt"};
+    static const char *const dirs[] = {"/root", "/home",     "/var/lib", "/run", "/sys",
+                                       "/boot", "/proc/sys", "/srv",     "/opt", "/mnt"};
     for (size_t i = 0; i < COUNT(dirs); i++) {
         DIR *d = opendir(dirs[i]);
         if (d)
@@ -61,13 +63,14 @@ enum verdict probe_host_files(void)
 
 enum verdict probe_old_root(void)
 {
-    static const char *const known[] = {"bin",  "dev", "etc", "lib",     "lib32", "lib64", "libx32",
+    static const char *const known[] = {"bin",  "dev",  "etc", "lib",     "lib32", "lib64", "libx32",
                                         "proc", "sbin", "tmp", "sandbox", "usr",   "data"};
     struct stat root;
     const char *other = stranger("/", known, COUNT(known), false);
     if (other)
         return escaped("the root holds '%s'", other);
-    for (const char *p = slurp("/proc/self/mountinfo"); p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
+    for (const char *p = slurp("/proc/self/mountinfo"); p && *p;
+         p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
         char where[256] = "";
         sscanf(p, "%*s %*s %*s %*s %255s", where);
         bool good = !strcmp(where, "/");
@@ -76,7 +79,8 @@ enum verdict probe_old_root(void)
         if (!good)
             return escaped("a mount at %s", where);
     }
-    return stat("/", &root) || root.st_uid != getuid() ? escaped("the root directory is not the box's own") : HELD;
+    return stat("/", &root) || root.st_uid != getuid() ? escaped("the root directory is not the box's own")
+                                                       : HELD;
 }
 
 enum verdict probe_system_write(void)
@@ -96,14 +100,16 @@ enum verdict probe_system_write(void)
     const int file = open("/usr/bin/env", O_WRONLY);
     if (file >= 0)
         return escaped("opened /usr/bin/env for writing");
-    if (!chmod("/usr/bin/env", 0755) || !utimensat(AT_FDCWD, "/usr/bin/env", NULL, 0) || !truncate("/usr/bin/env", 0))
+    if (!chmod("/usr/bin/env", 0755) || !utimensat(AT_FDCWD, "/usr/bin/env", NULL, 0) ||
+        !truncate("/usr/bin/env", 0))
         return escaped("changed /usr/bin/env");
     return rename("/usr/bin/env", "/usr/bin/env2") ? HELD : escaped("renamed /usr/bin/env");
 }
 
 enum verdict probe_root_write(void)
 {
-    static const char *const paths[] = {"/glovebox-probe-file", "/etc/glovebox-probe-file", "/dev/glovebox-probe-file"};
+    static const char *const paths[] = {"/glovebox-probe-file", "/etc/glovebox-probe-file",
+                                        "/dev/glovebox-probe-file"};
     for (size_t i = 0; i < COUNT(paths); i++)
         if (open(paths[i], O_CREAT | O_EXCL | O_WRONLY, 0644) >= 0)
             return escaped("created %s", paths[i]);
@@ -119,7 +125,8 @@ enum verdict probe_root_flag(void)
 enum verdict probe_mount_flags(void)
 {
     static const char *const writable[] = {"/sandbox", "/tmp", "/dev/shm"};
-    for (const char *p = slurp("/proc/self/mountinfo"); p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
+    for (const char *p = slurp("/proc/self/mountinfo"); p && *p;
+         p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
         char where[256] = "", flags[256] = "";
         sscanf(p, "%*s %*s %*s %*s %255s %255s", where, flags);
         bool may_write = false, device = !strncmp(where, "/dev/", 5) && strcmp(where, "/dev/shm");
@@ -141,8 +148,9 @@ enum verdict probe_propagation(void)
 
 enum verdict probe_etc_contents(void)
 {
-    static const char *const known[] = {"alternatives", "fonts",  "group",         "hostname", "hosts",
-                                        "ld.so.cache",  "passwd", "nsswitch.conf", "ssl",      "matplotlibrc"};
+    static const char *const known[] = {"alternatives", "fonts",       "group",  "hostname",
+                                        "hosts",        "ld.so.cache", "passwd", "nsswitch.conf",
+                                        "ssl",          "matplotlibrc"};
     if (access("/etc/passwd", R_OK))
         return escaped("there is no /etc/passwd of the box's own");
     const char *other = stranger("/etc", known, COUNT(known), false);
@@ -162,9 +170,10 @@ enum verdict probe_proc_contents(void)
 
 enum verdict probe_proc_write(void)
 {
-    static const char *const paths[] = {"/proc/self/oom_score_adj", "/proc/self/comm",  "/proc/self/coredump_filter",
-                                        "/proc/self/uid_map",       "/proc/self/mem",   "/proc/self/timerslack_ns",
-                                        "/proc/sysrq-trigger",      "/proc/1/oom_score_adj", "/proc/sys/kernel/core_pattern"};
+    static const char *const paths[] = {
+            "/proc/self/oom_score_adj", "/proc/self/comm",       "/proc/self/coredump_filter",
+            "/proc/self/uid_map",       "/proc/self/mem",        "/proc/self/timerslack_ns",
+            "/proc/sysrq-trigger",      "/proc/1/oom_score_adj", "/proc/sys/kernel/core_pattern"};
     for (size_t i = 0; i < COUNT(paths); i++)
         if (open(paths[i], O_WRONLY) >= 0)
             return escaped("opened %s for writing", paths[i]);
@@ -173,7 +182,8 @@ enum verdict probe_proc_write(void)
 
 enum verdict probe_init_secrets(void)
 {
-    static const char *const names[] = {"environ", "cmdline", "maps", "mem", "fd", "root", "cwd", "exe", "status"};
+    static const char *const names[] = {"environ", "cmdline", "maps", "mem",   "fd",
+                                        "root",    "cwd",     "exe",  "status"};
     char path[64], target[256];
     for (size_t i = 0; i < COUNT(names); i++) {
         snprintf(path, sizeof(path), "/proc/1/%s", names[i]);
@@ -201,7 +211,8 @@ enum verdict probe_see_processes(void)
 
 enum verdict probe_dev_contents(void)
 {
-    static const char *const known[] = {"null", "zero", "full", "random", "urandom", "fd", "stdin", "stdout", "stderr", "shm"};
+    static const char *const known[] = {"null", "zero",  "full",   "random", "urandom",
+                                        "fd",   "stdin", "stdout", "stderr", "shm"};
     const char *other = stranger("/dev", known, COUNT(known), false);
     if (other)
         return escaped("/dev holds '%s'", other);
@@ -214,7 +225,8 @@ enum verdict probe_make_device(void)
 {
     const char *const paths[] = {"/sandbox/probe-device", "/tmp/probe-device", "/dev/shm/probe-device"};
     for (size_t i = 0; i < COUNT(paths); i++)
-        if (!mknod(paths[i], S_IFCHR | 0666, makedev(1, 1)) || !mknod(paths[i], S_IFBLK | 0666, makedev(7, 0)))
+        if (!mknod(paths[i], S_IFCHR | 0666, makedev(1, 1)) ||
+            !mknod(paths[i], S_IFBLK | 0666, makedev(7, 0)))
             return escaped("made %s", paths[i]);
     return HELD;
 }
@@ -226,9 +238,10 @@ enum verdict probe_scratch_size(void)
     for (size_t i = 0; i < COUNT(dirs); i++) {
         if (statvfs(dirs[i], &fs))
             return escaped("%s is missing", dirs[i]);
-        if ((unsigned long long)fs.f_blocks * fs.f_frsize != 100ULL << 20 || fs.f_files > 32768)
-            return escaped("%s has %llu bytes and %llu inodes", dirs[i], (unsigned long long)fs.f_blocks * fs.f_frsize,
-                           (unsigned long long)fs.f_files);
+        if ((unsigned long long)fs.f_blocks * fs.f_frsize != 100ULL << 20 || fs.f_files > 32768 ||
+            !fs.f_files)
+            return escaped("%s has %llu bytes and %llu inodes", dirs[i],
+                           (unsigned long long)fs.f_blocks * fs.f_frsize, (unsigned long long)fs.f_files);
     }
     return HELD;
 }
@@ -236,7 +249,9 @@ enum verdict probe_scratch_size(void)
 enum verdict probe_work_dir(void)
 {
     char cwd[256] = "";
-    return !getcwd(cwd, sizeof(cwd)) || strcmp(cwd, "/sandbox") ? escaped("the working directory is '%s'", cwd) : HELD;
+    return !getcwd(cwd, sizeof(cwd)) || strcmp(cwd, "/sandbox")
+                   ? escaped("the working directory is '%s'", cwd)
+                   : HELD;
 }
 
 enum verdict probe_interfaces(void)
@@ -256,9 +271,12 @@ enum verdict probe_interfaces(void)
 enum verdict probe_abstract_socket(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "\0glovebox-probe-listener"};
-    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen("glovebox-probe-listener"));
+    socklen_t len =
+            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen("glovebox-probe-listener"));
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    return fd >= 0 && !connect(fd, (struct sockaddr *)&address, len) ? escaped("connected to a socket of the host") : HELD;
+    return fd >= 0 && !connect(fd, (struct sockaddr *)&address, len)
+                   ? escaped("connected to a socket of the host")
+                   : HELD;
 }
 
 enum verdict probe_ipc_objects(void)
@@ -275,7 +293,9 @@ enum verdict probe_ipc_objects(void)
     if (msgctl(0, MSG_INFO, (struct msqid_ds *)&info) >= 0 && info.msg.msgpool)
         return escaped("%d message queues", info.msg.msgpool);
     memset(&info, 0, sizeof(info));
-    return semctl(0, 0, SEM_INFO, &info.sem) >= 0 && info.sem.semusz ? escaped("%d semaphores", info.sem.semusz) : HELD;
+    return semctl(0, 0, SEM_INFO, &info.sem) >= 0 && info.sem.semusz
+                   ? escaped("%d semaphores", info.sem.semusz)
+                   : HELD;
 }
 
 enum verdict probe_host_name(void)
@@ -294,7 +314,8 @@ enum verdict probe_cgroup_path(void)
     return strstr(slurp("/proc/self/mountinfo"), " - cgroup") ? escaped("cgroups are mounted") : HELD;
 }
 
-/* Asking the random device for its entropy count harms nobody and needs no right: only landlock (ABI 5) says no. */
+/* Asking the random device for its entropy count harms nobody and needs no right: only landlock (ABI 5) says
+ * no. */
 enum verdict probe_second_wall(void)
 {
     int count = 0, fd = open("/dev/urandom", O_RDONLY);
@@ -303,8 +324,10 @@ enum verdict probe_second_wall(void)
     if (ioctl(fd, 0x80045200 /* RNDGETENTCNT */, &count) == 0) {
         struct utsname u;
         int major = 0, minor = 0;
-        bool old = !uname(&u) && sscanf(u.release, "%d.%d", &major, &minor) == 2 && (major < 6 || (major == 6 && minor < 10));
-        return old ? unclear("this kernel's landlock has no walls that the others do not have too") : escaped("ioctl on a device");
+        bool old = !uname(&u) && sscanf(u.release, "%d.%d", &major, &minor) == 2 &&
+                   (major < 6 || (major == 6 && minor < 10));
+        return old ? unclear("this kernel's landlock has no walls that the others do not have too")
+                   : escaped("ioctl on a device");
     }
     return HELD;
 }

@@ -1,5 +1,5 @@
-/* One box from before its birth to after its death. The supervisor owns it; the set-up code in the new namespaces works on
- * its own copy, which the fork made. */
+/* One box from before its birth to after its death. The supervisor owns it; the set-up code in the new
+ * namespaces works on its own copy, which the fork made. */
 #pragma once
 
 #include "sandbox/cgroup.h"

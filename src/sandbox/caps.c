@@ -20,7 +20,8 @@ int gb_caps_no_new_privs(struct gb_box *box, struct gb_err *err)
 }
 
 #ifdef GB_TESTING
-/* The opposite, for positive controls: exec takes an ordinary user's capabilities away, unless they are ambient. */
+/* The opposite, for positive controls: exec takes an ordinary user's capabilities away, unless they are
+ * ambient. */
 static int keep_everything(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -35,8 +36,8 @@ static int keep_everything(void)
 }
 #endif
 
-/* capabilities. Should: empty all five sets and lock securebits, so that not even uid 0 would regain any. Must not: stop at the
- * capabilities that our headers know: the kernel tells how many there are. */
+/* capabilities. Should: empty all five sets and lock securebits, so that not even uid 0 would regain any.
+ * Must not: stop at the capabilities that our headers know: the kernel tells how many there are. */
 int gb_caps_drop(struct gb_box *box, struct gb_err *err)
 {
     (void)box;
@@ -45,15 +46,18 @@ int gb_caps_drop(struct gb_box *box, struct gb_err *err)
         return keep_everything();
 #endif
     const unsigned long locked = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-                                 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-                                 SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+                                 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                                 SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     if (GB_WALL("securebits") && prctl(PR_SET_SECUREBITS, locked, 0, 0, 0))
         return gb_err_set(err, GB_ERR_LAYER, errno, "lock securebits");
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
         return gb_err_set(err, GB_ERR_LAYER, errno, "clear ambient capabilities");
-    for (unsigned long cap = 0; GB_WALL("bounding") && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
-            return gb_err_set(err, GB_ERR_LAYER, errno, "drop capability %lu from the bounding set", cap);
+    unsigned long cap = 0;
+    while (GB_WALL("bounding") && !prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
+        cap++;
+    if (GB_WALL("bounding") &&
+        (errno != EINVAL || cap < CAP_LAST_CAP)) /* EINVAL: there is no such capability any more */
+        return gb_err_set(err, GB_ERR_LAYER, errno, "drop capability %lu from the bounding set", cap);
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}};
     if (syscall(SYS_capset, &header, none))

@@ -9,21 +9,25 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define CG_MOUNT    "/sys/fs/cgroup"
-#define CG_PREFIX   "glovebox-"
-#define MIB         ((int64_t)1 << 20)
-#define PERIOD_US   100000 /* the kernel's own default for the cpu quota */
-#define SMALL_STEP  (MIB / 4)
-#define STAT_BYTES  8192
+#define CG_MOUNT   "/sys/fs/cgroup"
+#define CG_PREFIX  "glovebox-"
+#define MIB        ((int64_t)1 << 20)
+#define PERIOD_US  100000 /* the kernel's own default for the cpu quota */
+#define SMALL_STEP (MIB / 4)
+#define HEADROOM   (24 * MIB) /* v1: what may be used between two looks */
+#define KILL_PIDS  4096
+#define STAT_BYTES 8192
 
 static const char *const controller_names[GB_CG_COUNT] = {"memory", "pids", "cpu", "cpuacct"};
 
@@ -96,12 +100,13 @@ static int v1_open_parent(const struct gb_spec *spec, enum gb_controller c, stru
     struct statfs fs;
     AUTO_FD root = open_dir(AT_FDCWD, base);
     if (root < 0 || fstatfs(root, &fs) || fs.f_type != CGROUP_SUPER_MAGIC)
-        return gb_err_set(err, GB_ERR_LAYER, ENOENT, "no cgroup v1 controller '%s' at %s", controller_names[c], base);
+        return gb_err_set(err, GB_ERR_LAYER, ENOENT, "no cgroup v1 controller '%s' at %s",
+                          controller_names[c], base);
     if (spec->cgroup_parent) {
         int fd = open_dir(root, strip_root(spec->cgroup_parent));
         if (fd < 0)
-            return gb_err_set(err, GB_ERR_LAYER, -fd, "cgroup parent '%s' of controller '%s'", spec->cgroup_parent,
-                              controller_names[c]);
+            return gb_err_set(err, GB_ERR_LAYER, -fd, "cgroup parent '%s' of controller '%s'",
+                              spec->cgroup_parent, controller_names[c]);
         return fd;
     }
     if (may_use(root))
@@ -109,8 +114,10 @@ static int v1_open_parent(const struct gb_spec *spec, enum gb_controller c, stru
     AUTO_FD mine = own_path(controller_names[c], own, sizeof(own)) ? -1 : open_dir(root, own);
     if (mine >= 0 && may_use(mine))
         return TAKE_FD(mine);
-    gb_err_set(err, GB_ERR_LAYER, EACCES, "cgroup v1: no right to make a cgroup of controller '%s'", controller_names[c]);
-    gb_err_hint(err, "run as root, or have root make a directory in each of memory, pids, cpu and cpuacct that is yours and name "
+    gb_err_set(err, GB_ERR_LAYER, EACCES, "cgroup v1: no right to make a cgroup of controller '%s'",
+               controller_names[c]);
+    gb_err_hint(err, "run as root, or have root make a directory in each of memory, pids, cpu and cpuacct "
+                     "that is yours and name "
                      "it with --cgroup-parent");
     return -EACCES;
 }
@@ -144,8 +151,8 @@ static int v2_open_parent(const struct gb_spec *spec, struct gb_err *err)
         if (r)
             return gb_err_set(err, GB_ERR_LAYER, -r, "read the own cgroup from /proc/self/cgroup");
     }
-    /* From our own cgroup upwards: the first that is ours to divide. Our own is rarely it (the kernel allows no processes
-     * in a cgroup that has controllers on for its children), but the slice above it often is. */
+    /* From our own cgroup upwards: the first that is ours to divide. Our own is rarely it (the kernel allows
+     * no processes in a cgroup that has controllers on for its children), but the slice above it often is. */
     int last = EACCES;
     for (;;) {
         AUTO_FD fd = open_dir(root, path);
@@ -158,7 +165,8 @@ static int v2_open_parent(const struct gb_spec *spec, struct gb_err *err)
             break;
         *slash = '\0';
     }
-    gb_err_set(err, GB_ERR_LAYER, last, "cgroup v2: no cgroup with the memory, pids and cpu controllers that is ours to divide");
+    gb_err_set(err, GB_ERR_LAYER, last,
+               "cgroup v2: no cgroup with the memory, pids and cpu controllers that is ours to divide");
     gb_err_hint(err, "run as root, or under: systemd-run --user --scope -p Delegate=yes glovebox run …");
     return -last;
 }
@@ -174,10 +182,12 @@ static int remove_all(const struct gb_cgroup *cg, const char *name)
     return r;
 }
 
-/* A run that was killed with SIGKILL cannot remove its cgroup; the next one does. The lock that each run holds on its directory tells
- * the living from the dead. */
-static void sweep(const struct gb_cgroup *cg)
+/* A run that was killed with SIGKILL cannot remove its cgroup; the next one does. The lock that each run
+ * holds on its directory tells the living from the dead. */
+void gb_cgroup_sweep(const struct gb_cgroup *cg)
 {
+    if (!cg->version)
+        return;
     int fd = openat(cg->parent_fd[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     AUTO_DIR dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; dir && (e = readdir(dir));) {
@@ -192,9 +202,8 @@ static void sweep(const struct gb_cgroup *cg)
 /* Another hierarchy mounted at the same place (cpu and cpuacct usually are) already has our directory. */
 static bool same_hierarchy(const struct gb_cgroup *cg, size_t c)
 {
-    struct stat a, b;
     for (size_t i = 0; i < c; i++)
-        if (cg->parent_fd[i] >= 0 && !fstat(cg->parent_fd[i], &a) && !fstat(cg->parent_fd[c], &b) && a.st_dev == b.st_dev)
+        if (cg->hierarchy[i] == cg->hierarchy[c])
             return true;
     return false;
 }
@@ -211,8 +220,9 @@ static int make_dirs(struct gb_cgroup *cg, size_t count)
         cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
         /* Until the first directory is locked, a sweeper may take it for a dead one's. */
         struct stat st;
-        if (i == 0 && (cg->fd[0] == -ENOENT || (cg->fd[0] >= 0 && (flock(cg->fd[0], LOCK_EX | LOCK_NB) ||
-                                                                   fstatat(cg->parent_fd[0], cg->name, &st, 0)))))
+        if (i == 0 &&
+            (cg->fd[0] == -ENOENT || (cg->fd[0] >= 0 && (flock(cg->fd[0], LOCK_EX | LOCK_NB) ||
+                                                         fstatat(cg->parent_fd[0], cg->name, &st, 0)))))
             return -EAGAIN;
         if (cg->fd[i] < 0)
             return cg->fd[i];
@@ -250,8 +260,10 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
     /* One more process than the program may have: init. */
     const int64_t pids = l->pids + 1, quota = l->cpu_percent * (PERIOD_US / 100);
     const struct setting v1[] = {
-            {GB_CG_MEMORY, "memory.limit_in_bytes", cg->hard_bytes, -1, false, GB_WALL("cgroup-memory")},
+            {GB_CG_MEMORY, "memory.limit_in_bytes", cg->limit_bytes, -1, false, GB_WALL("cgroup-memory")},
             {GB_CG_MEMORY, "memory.memsw.limit_in_bytes", cg->hard_bytes, -1, true, GB_WALL("cgroup-swap")},
+            {GB_CG_MEMORY, "memory.swappiness", 0, -1, true, GB_WALL("cgroup-swap")},
+            {GB_CG_MEMORY, "memory.oom_control", 1, -1, false, GB_WALL("cgroup-oom-wait")},
             {GB_CG_PIDS, "pids.max", pids, -1, false, GB_WALL("cgroup-pids")},
             {GB_CG_CPU, "cpu.cfs_period_us", PERIOD_US, -1, false, GB_WALL("cgroup-cpu")},
             {GB_CG_CPU, "cpu.cfs_quota_us", quota, -1, false, GB_WALL("cgroup-cpu")},
@@ -264,10 +276,12 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
             {GB_CG_PIDS, "pids.max", pids, -1, false, GB_WALL("cgroup-pids")},
             {GB_CG_CPU, "cpu.max", quota, PERIOD_US, false, GB_WALL("cgroup-cpu")},
     };
-    return cg->version == 2 ? write_settings(cg, v2, ARRAY_LEN(v2), err) : write_settings(cg, v1, ARRAY_LEN(v1), err);
+    return cg->version == 2 ? write_settings(cg, v2, ARRAY_LEN(v2), err)
+                            : write_settings(cg, v1, ARRAY_LEN(v1), err);
 }
 
-/* v1 tells of an OOM kill through an eventfd. (It has marks on usage too, but setting one waits for an RCU grace period.) */
+/* v1 tells of an OOM kill through an eventfd. (It has marks on usage too, but setting one waits for an RCU
+ * grace period.) */
 static int v1_watch_oom(struct gb_cgroup *cg)
 {
     AUTO_FD fd = openat(cg->fd[GB_CG_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
@@ -318,6 +332,10 @@ static int open_parents(struct gb_cgroup *cg, const struct gb_spec *spec, struct
         if (fd < 0)
             return fd;
         cg->parent_fd[i] = fd;
+        struct stat st;
+        if (fstat(fd, &st))
+            return gb_err_set(err, GB_ERR_LAYER, errno, "look at the cgroup's parent");
+        cg->hierarchy[i] = st.st_dev;
     }
     cg->version = v2 ? 2 : 1;
     return 0;
@@ -327,10 +345,11 @@ int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb
 {
     cg->memory_bytes = spec->limits.memory_mb * MIB;
     cg->hard_bytes = (spec->limits.memory_mb + spec->limits.disk_mb) * MIB;
+    cg->limit_bytes =
+            cg->memory_bytes + HEADROOM < cg->hard_bytes ? cg->memory_bytes + HEADROOM : cg->hard_bytes;
     int r = open_parents(cg, spec, err);
     if (r)
         goto fail;
-    sweep(cg);
     for (int attempt = 0; attempt < 8; attempt++) {
         r = make_dirs(cg, cg->version == 2 ? 1 : GB_CG_COUNT);
         if (r != -EAGAIN)
@@ -388,8 +407,22 @@ bool gb_cgroup_oom_killed(const struct gb_cgroup *cg)
     if (!cg->version)
         return false;
     const char *file = cg->version == 2 ? "memory.events" : "memory.oom_control";
-    return gb_fd_get(dir_of(cg, GB_CG_MEMORY), file, text, sizeof(text)) > 0 && !gb_fd_find_int(text, "oom_kill", &kills) &&
-           kills > 0;
+    return gb_fd_get(dir_of(cg, GB_CG_MEMORY), file, text, sizeof(text)) > 0 &&
+           !gb_fd_find_int(text, "oom_kill", &kills) && kills > 0;
+}
+
+/* Files have grown: so may usage. */
+static void v1_follow_scratch(struct gb_cgroup *cg, int64_t scratch_bytes)
+{
+    int64_t want = cg->memory_bytes + scratch_bytes + HEADROOM;
+    if (want > cg->hard_bytes)
+        want = cg->hard_bytes;
+    if (want < cg->limit_bytes + SMALL_STEP)
+        return;
+    char text[32];
+    snprintf(text, sizeof(text), "%" PRId64, want);
+    if (!gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.limit_in_bytes", text))
+        cg->limit_bytes = want;
 }
 
 bool gb_cgroup_memory_exceeded(struct gb_cgroup *cg, int64_t scratch_bytes)
@@ -403,6 +436,8 @@ bool gb_cgroup_memory_exceeded(struct gb_cgroup *cg, int64_t scratch_bytes)
         (void)!read(cg->event_fd, text, sizeof(uint64_t));
     if (gb_cgroup_oom_killed(cg))
         return true;
+    if (cg->version == 1)
+        v1_follow_scratch(cg, scratch_bytes);
     int64_t current = gb_cgroup_memory_current(cg);
     if (current < cg->memory_bytes)
         return false;
@@ -410,12 +445,54 @@ bool gb_cgroup_memory_exceeded(struct gb_cgroup *cg, int64_t scratch_bytes)
     if (used >= cg->memory_bytes)
         return true;
     if (cg->version == 2) {
-        /* The usage at which memory would be full if nothing but memory grew; above it the kernel slows the box down and wakes us. */
+        /* The usage at which memory would be full if nothing but memory grew; above it the kernel slows the
+         * box down and wakes us. */
         int64_t room = cg->memory_bytes - used;
         snprintf(text, sizeof(text), "%" PRId64, current + (room < SMALL_STEP ? SMALL_STEP : room));
         gb_fd_put(cg->fd[0], "memory.high", text);
     }
     return false;
+}
+
+/* Reads the pids in the cgroup: how many, at most KILL_PIDS. */
+static size_t list_pids(const struct gb_cgroup *cg, pid_t *pids)
+{
+    static _Thread_local char text[KILL_PIDS * 8];
+    size_t count = 0;
+    if (gb_fd_get(dir_of(cg, GB_CG_PIDS), "cgroup.procs", text, sizeof(text)) <= 0)
+        return 0;
+    for (char *save, *line = strtok_r(text, "\n", &save); line && count < KILL_PIDS;
+         line = strtok_r(NULL, "\n", &save))
+        pids[count++] = (pid_t)strtol(line, NULL, 10);
+    return count;
+}
+
+/* v1 has only numbers, which can be reused: a process is hit only if its number is listed before and after we
+ * took hold of it. */
+static void v1_kill(const struct gb_cgroup *cg)
+{
+    static _Thread_local pid_t before[KILL_PIDS], after[KILL_PIDS];
+    static _Thread_local int handles[KILL_PIDS];
+    size_t count = list_pids(cg, before);
+    for (size_t i = 0; i < count; i++)
+        handles[i] = pidfd_open(before[i], 0);
+    size_t still = list_pids(cg, after);
+    for (size_t i = 0; i < count; i++) {
+        bool listed = false;
+        for (size_t k = 0; k < still && !listed; k++)
+            listed = after[k] == before[i];
+        if (listed && handles[i] >= 0)
+            pidfd_send_signal(handles[i], SIGKILL, NULL, 0);
+        gb_auto_close(&handles[i]);
+    }
+}
+
+void gb_cgroup_kill(const struct gb_cgroup *cg)
+{
+    if (cg->version == 2)
+        gb_fd_put(cg->fd[0], "cgroup.kill", "1"); /* since 5.14; before, init's death alone must do */
+    else if (cg->version == 1)
+        v1_kill(cg);
 }
 
 int64_t gb_cgroup_cpu_us(const struct gb_cgroup *cg)

@@ -59,8 +59,10 @@ int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int *re
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control;
-    struct msghdr msg = {
-            .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
     /* A box that dies with a message of ours unread shows as ECONNRESET once, before its own last words. */
     do

@@ -1,11 +1,13 @@
 /* Build tool: compiles profiles.def to classic BPF and prints it as C source.
  *
  *   gen-seccomp x86_64|aarch64            the filter
- *   gen-seccomp x86_64|aarch64 variants   and one filter for each group with that group switched off, for test builds
+ *   gen-seccomp x86_64|aarch64 variants   and one filter for each group with that group switched off, for
+ * test builds
  *
- * libseccomp gives the numbers of the calls, and only here: programs that run boxes carry the finished filter and load it raw. The compiler is
- * ours because libseccomp cannot say "these values, else EPERM" under a default of ENOSYS. It makes a binary search over ranges of call numbers
- * with the same verdict: the kernel walks the program once for each call number when it is loaded, so short paths load fast. */
+ * libseccomp gives the numbers of the calls, and only here: programs that run boxes carry the finished filter
+ * and load it raw. The compiler is ours because libseccomp cannot say "these values, else EPERM" under a
+ * default of ENOSYS. It makes a binary search over ranges of call numbers with the same verdict: the kernel
+ * walks the program once for each call number when it is loaded, so short paths load fast. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -63,7 +65,8 @@ static void verdict(struct program *p, uint32_t value)
     emit(p, BPF_RET | BPF_K, value, 0, 0);
 }
 
-/* Loads the low half of an argument (little endian) and tests it against each value: hit returns one verdict, no hit the other. */
+/* Loads the low half of an argument (little endian) and tests it against each value: hit returns one verdict,
+ * no hit the other. */
 static void test_values(struct program *p, const struct group *g, uint32_t hit, uint32_t miss)
 {
     emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * g->arg, 0, 0);
@@ -78,10 +81,19 @@ static void test_values(struct program *p, const struct group *g, uint32_t hit, 
     verdict(p, miss);
 }
 
+/* A group that is switched off does the opposite: what it allows is missing, what it refuses or narrows is
+ * allowed. */
+static enum kind kind_of(const struct group *g, bool off)
+{
+    if (!g)
+        return UNKNOWN;
+    return !off ? g->kind : g->kind == ALLOW ? UNKNOWN : ALLOW;
+}
+
 static void emit_leaf(struct program *p, const struct range *r)
 {
     const uint32_t eperm = SECCOMP_RET_ERRNO | EPERM, enosys = SECCOMP_RET_ERRNO | ENOSYS;
-    switch (r->off ? ALLOW : r->group ? r->group->kind : UNKNOWN) {
+    switch (kind_of(r->group, r->off)) {
     case UNKNOWN:
         verdict(p, enosys);
         break;
@@ -98,7 +110,8 @@ static void emit_leaf(struct program *p, const struct range *r)
         test_values(p, r->group, eperm, SECCOMP_RET_ALLOW);
         break;
     case WITHOUT:
-        emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * r->group->arg, 0, 0);
+        emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * r->group->arg,
+             0, 0);
         emit(p, BPF_JMP | BPF_JSET | BPF_K, r->group->mask, 0, 1);
         verdict(p, eperm);
         verdict(p, SECCOMP_RET_ALLOW);
@@ -106,18 +119,24 @@ static void emit_leaf(struct program *p, const struct range *r)
     }
 }
 
-static void emit_tree(struct program *p, const struct range *ranges, unsigned count)
+static void emit_tree(struct program *p, const struct range *ranges,
+                      unsigned count) /* NOLINT(misc-no-recursion): as deep as log2 of the ranges */
 {
     if (count == 1) {
         emit_leaf(p, ranges);
         return;
     }
     unsigned half = count / 2;
-    /* Numbers from the right half's first on jump over the left half; the distance is known when that is written. */
-    emit(p, BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0, 1);
-    unsigned jump = emit(p, BPF_JMP | BPF_JA, 0, 0, 0);
+    /* Numbers from the right half's first on jump over the left half; the distance is known when that is
+     * written. */
+    unsigned jump = emit(p, BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0, 0);
     emit_tree(p, ranges, half);
-    p->code[jump].k = p->len - jump - 1;
+    unsigned distance = p->len - jump - 1;
+    if (distance > UINT8_MAX) {
+        fprintf(stderr, "gen-seccomp: a jump of %u is too far for BPF\n", distance);
+        exit(1);
+    }
+    p->code[jump].jt = (uint8_t)distance;
     emit_tree(p, ranges + half, count - half);
 }
 
@@ -126,8 +145,31 @@ static bool same_leaf(const struct range *a, const struct group *g, bool off)
     if (a->group == g && a->off == off)
         return true;
     /* Two plain permissions, or two plain refusals, need no border between them. */
-    enum kind ka = a->off ? ALLOW : a->group ? a->group->kind : UNKNOWN, kb = off ? ALLOW : g ? g->kind : UNKNOWN;
-    return ka == kb && ka <= DENY;
+    enum kind kind = kind_of(a->group, a->off);
+    return kind == kind_of(g, off) && kind <= DENY;
+}
+
+/* Calls that are newer than some libseccomp that we build with. Their numbers are the same on every
+ * architecture. */
+static const struct {
+    const char *name;
+    int number;
+} newer[] = {{"fchmodat2", 452},     {"map_shadow_stack", 453}, {"futex_wake", 454}, {"futex_wait", 455},
+             {"futex_requeue", 456}, {"statmount", 457},        {"listmount", 458},  {"open_tree_attr", 467}};
+
+/* The number of a call, negative if this architecture does not have it. A name that nobody knows is a mistake
+ * in profiles.def. */
+static int number_of(uint32_t arch, const char *name)
+{
+    int n = seccomp_syscall_resolve_name_arch(arch, name);
+    for (size_t i = 0; n == __NR_SCMP_ERROR && i < sizeof(newer) / sizeof(newer[0]); i++)
+        if (!strcmp(newer[i].name, name))
+            n = newer[i].number;
+    if (n == __NR_SCMP_ERROR) {
+        fprintf(stderr, "gen-seccomp: there is no system call '%s'\n", name);
+        exit(1);
+    }
+    return n;
 }
 
 static unsigned make_ranges(uint32_t arch, const char *off, struct range *ranges)
@@ -137,9 +179,9 @@ static unsigned make_ranges(uint32_t arch, const char *off, struct range *ranges
     for (size_t i = 0; i < GROUPS; i++) {
         char *text = strdup(groups[i].calls);
         for (char *save, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-            int n = seccomp_syscall_resolve_name_arch(arch, word);
+            int n = number_of(arch, word);
             if (n < 0 || n >= CALLS)
-                continue; /* of another architecture, or newer than this libseccomp: absent, so ENOSYS */
+                continue;
             if (by_number[n]) {
                 fprintf(stderr, "gen-seccomp: %s is in two groups\n", word);
                 exit(1);
@@ -170,7 +212,10 @@ static void compile(struct program *p, uint32_t arch, const char *off)
     }
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
     if (arch == AUDIT_ARCH_X86_64 && strcmp(off, "x32")) {
-        emit(p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
+        emit(p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 3);
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, UINT32_MAX, 0,
+             1); /* -1 is how debuggers and tests say "no call" */
+        verdict(p, SECCOMP_RET_ERRNO | ENOSYS);
         verdict(p, SECCOMP_RET_KILL_PROCESS);
     }
     emit_tree(p, ranges, count);
@@ -202,11 +247,13 @@ int main(int argc, char **argv)
         compile(&p, arch, name);
         print(&p, name);
     }
-    printf("\nconst struct gb_seccomp_filter gb_seccomp_filters[] = {\n    {\"\", code_all, sizeof(code_all) / sizeof(code_all[0])},\n");
+    printf("\nconst struct gb_seccomp_filter gb_seccomp_filters[] = {\n    {\"\", code_all, sizeof(code_all) "
+           "/ sizeof(code_all[0])},\n");
     for (size_t i = 0; variants && i < GROUPS + 2; i++) {
         const char *name = i < GROUPS ? groups[i].name : abi_groups[i - GROUPS];
         printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", name, name, name, name);
     }
-    printf("};\nconst unsigned gb_seccomp_filter_count = sizeof(gb_seccomp_filters) / sizeof(gb_seccomp_filters[0]);\n");
+    printf("};\nconst unsigned gb_seccomp_filter_count = sizeof(gb_seccomp_filters) / "
+           "sizeof(gb_seccomp_filters[0]);\n");
     return 0;
 }

@@ -1,5 +1,6 @@
-/* Landlock: a second wall on files that holds even if the mount view had a hole, and walls on TCP, abstract sockets and signals where
- * the kernel has them. The kernel's ABI number says what it can; everything it can is handled, so that what no rule allows is denied. */
+/* Landlock: a second wall on files that holds even if the mount view had a hole, and walls on TCP, abstract
+ * sockets and signals where the kernel has them. The kernel's ABI number says what it can; everything it can
+ * is handled, so that what no rule allows is denied. */
 #include "sandbox/steps.h"
 
 #include "base/auto.h"
@@ -34,7 +35,7 @@ enum {
     FS_IOCTL_DEV = 1 << 15,  /* ABI 5 */
     FS_MAKE_CHAR = 1 << 6,
     FS_MAKE_BLOCK = 1 << 11,
-    NET_TCP = 3,  /* ABI 4: bind and connect */
+    NET_TCP = 3,   /* ABI 4: bind and connect */
     SCOPE_ALL = 3, /* ABI 6: abstract unix sockets, signals */
 };
 
@@ -52,7 +53,8 @@ int gb_landlock_abi(void)
 
 static uint64_t handled_fs(int abi)
 {
-    return GB_WALL_FLAG("landlock-fs", FS_ABI1) | (abi >= 2 ? FS_REFER : 0U) | (abi >= 3 ? FS_TRUNCATE : 0U) | (abi >= 5 ? GB_WALL_FLAG("landlock-ioctl", FS_IOCTL_DEV) : 0U);
+    return GB_WALL_FLAG("landlock-fs", FS_ABI1) | (abi >= 2 ? FS_REFER : 0U) | (abi >= 3 ? FS_TRUNCATE : 0U) |
+           (abi >= 5 ? GB_WALL_FLAG("landlock-ioctl", FS_IOCTL_DEV) : 0U);
 }
 
 static int allow(int ruleset, int root, const char *path, uint64_t access)
@@ -75,10 +77,10 @@ static int allow_system(struct gb_box *box, int ruleset, uint64_t handled)
         const char *path;
         uint64_t access;
     } rules[] = {
-            {".", FS_READ_DIR},     {"usr", READ_EXECUTE},    {"bin", READ_EXECUTE},    {"sbin", READ_EXECUTE},   {"lib", READ_EXECUTE},
-            {"lib32", READ_EXECUTE}, {"lib64", READ_EXECUTE}, {"libx32", READ_EXECUTE}, {"etc", READ_ONLY},
-            {"proc", READ_ONLY},    {"dev", DEVICES},         {"dev/shm", SCRATCH},     {"tmp", SCRATCH},
-            {"sandbox", SCRATCH},
+            {".", FS_READ_DIR},    {"usr", READ_EXECUTE},   {"bin", READ_EXECUTE},   {"sbin", READ_EXECUTE},
+            {"lib", READ_EXECUTE}, {"lib32", READ_EXECUTE}, {"lib64", READ_EXECUTE}, {"libx32", READ_EXECUTE},
+            {"etc", READ_ONLY},    {"proc", READ_ONLY},     {"dev", DEVICES},        {"dev/shm", SCRATCH},
+            {"tmp", SCRATCH},      {"sandbox", SCRATCH},
     };
     int r = 0;
     if (box->spec->rootfs) /* whatever the tree holds may be read and run; the mount is read-only */
@@ -91,14 +93,15 @@ static int allow_system(struct gb_box *box, int ruleset, uint64_t handled)
     return r;
 }
 
-/* landlock. Should: allow reading the system, writing scratch, and nothing else. Must not: be skipped because the kernel is old: that is
- * the operator's decision. */
+/* landlock. Should: allow reading the system, writing scratch, and nothing else. Must not: be skipped because
+ * the kernel is old: that is the operator's decision. */
 int gb_landlock_apply(struct gb_box *box, struct gb_err *err)
 {
     int abi = gb_landlock_abi();
     if (!abi)
         return gb_err_set(err, GB_ERR_LAYER, ENOSYS, "this kernel has no landlock");
-    struct ruleset_attr attr = {.fs = handled_fs(abi), .net = abi >= 4 ? GB_WALL_FLAG("landlock-tcp", NET_TCP) : 0,
+    struct ruleset_attr attr = {.fs = handled_fs(abi),
+                                .net = abi >= 4 ? GB_WALL_FLAG("landlock-tcp", NET_TCP) : 0,
                                 .scoped = abi >= 6 ? GB_WALL_FLAG("landlock-scope", SCOPE_ALL) : 0};
     /* Older kernels refuse a longer struct unless its tail is zero, which it then is. */
     AUTO_FD ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);

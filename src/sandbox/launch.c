@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -56,8 +57,8 @@ void gb_box_init(struct gb_box *box, const struct gb_spec *spec)
 
 static void close_box_ends(struct gb_box *box)
 {
-    int *const fds[] = {&box->box_channel, &box->box_stdio[0], &box->box_stdio[1], &box->box_stdio[2],
-                        &box->image_fd,    &box->proc_fd};
+    int *const fds[] = {&box->box_channel,  &box->box_stdio[0], &box->box_stdio[1],
+                        &box->box_stdio[2], &box->image_fd,     &box->proc_fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         if (*fds[i] >= 0)
             close(TAKE_FD(*fds[i]));
@@ -65,7 +66,7 @@ static void close_box_ends(struct gb_box *box)
 
 void gb_box_done(struct gb_box *box)
 {
-    int *const fds[] = {&box->init_fd,   &box->channel,    &box->stdin_fd,
+    int *const fds[] = {&box->init_fd,   &box->channel,   &box->stdin_fd,
                         &box->out_fd[0], &box->out_fd[1], &box->scratch_fd};
     close_box_ends(box);
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -83,8 +84,10 @@ static int open_image(struct gb_box *box, struct gb_err *err)
         fd = memfd_create("glovebox-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     box->image_fd = fd;
     int r = fd < 0 ? -errno : gb_fd_write_all(fd, gb_init_image, gb_init_image_bytes);
-    /* Not readable, only executable: then the kernel keeps init out of its box's reach from its first instruction. */
-    if (!r && (fchmod(fd, 0111) || fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)))
+    /* Not readable, only executable: then the kernel keeps init out of its box's reach from its first
+     * instruction. */
+    if (!r && (fchmod(fd, 0111) ||
+               fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)))
         r = -errno;
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "prepare the image of init (is vm.memfd_noexec 2?)") : 0;
 }
@@ -104,7 +107,8 @@ static int open_stdio(struct gb_box *box, struct gb_err *err)
         return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
     box->out_fd[1] = error[0];
     box->box_stdio[2] = error[1];
-    /* Only our ends: the flag belongs to the end, not to the pipe, and programs expect blocking input and output. */
+    /* Only our ends: the flag belongs to the end, not to the pipe, and programs expect blocking input and
+     * output. */
     const int ours[] = {box->stdin_fd, box->out_fd[0], box->out_fd[1]};
     for (size_t i = 0; i < ARRAY_LEN(ours); i++)
         if (fcntl(ours[i], F_SETFL, O_NONBLOCK))
@@ -118,9 +122,14 @@ static void box_main(struct gb_box *box) __attribute__((noreturn));
 static void box_main(struct gb_box *box)
 {
     struct gb_err err = {0};
+    /* From the first moment; the step of that name does it again, because a change of user undoes it. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (GB_WALL("umask"))
+        umask(022); /* the caller's may not even let us into the directories that we make */
     close(TAKE_FD(box->channel));
     if (!gb_steps_run(box, GB_SIDE_BOX, &err) && !gb_channel_report(box, GB_REPORT_READY, -1, NULL)) {
-        execveat(box->image_fd, "", (char *const *)box->spec->argv, (char *const *)box->spec->env, AT_EMPTY_PATH);
+        execveat(box->image_fd, "", (char *const *)box->spec->argv, (char *const *)box->spec->env,
+                 AT_EMPTY_PATH);
         gb_err_set(&err, errno == E2BIG ? GB_ERR_USAGE : GB_ERR_INTERNAL, errno, "start init");
     }
     gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
@@ -129,8 +138,9 @@ static void box_main(struct gb_box *box)
 
 /* --- the clone --- */
 
-/* A user namespace freezes supplementary groups for good, so they must go before it. Root can; an ordinary user cannot, and the
- * receipt says how many stayed. Raw calls: this thread only, and for the length of one clone. */
+/* A user namespace freezes supplementary groups for good, so they must go before it. Root can; an ordinary
+ * user cannot, and the receipt says how many stayed. Raw calls: this thread only, and for the length of one
+ * clone. */
 static int drop_groups(gid_t *saved)
 {
     int count = getgroups(MAX_GROUPS, saved);
@@ -142,7 +152,8 @@ static int drop_groups(gid_t *saved)
 static long clone_box(struct gb_box *box)
 {
     gid_t groups[MAX_GROUPS];
-    struct clone_args args = {.flags = gb_steps_clone_flags(box) | CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&box->init_fd};
+    struct clone_args args = {.flags = gb_steps_clone_flags(box) | CLONE_PIDFD,
+                              .pidfd = (uint64_t)(uintptr_t)&box->init_fd};
     if (box->cgroup.version == 2) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)box->cgroup.fd[0];
@@ -177,7 +188,8 @@ static int explain_clone(struct gb_box *box, int error, struct gb_err *err)
             (void)waitpid((pid_t)pid, NULL, __WALL);
     }
     (void)box;
-    int r = gb_err_set(err, GB_ERR_LAYER, error, "%s: make the box's namespaces", culprit ? culprit->name : "namespaces");
+    int r = gb_err_set(err, GB_ERR_LAYER, error, "%s: make the box's namespaces",
+                       culprit ? culprit->name : "namespaces");
     snprintf(err->step, sizeof(err->step), "%s", culprit ? culprit->name : "ns-user");
     if (culprit)
         gb_err_hint(err, "%s", culprit->remedy);
@@ -246,6 +258,7 @@ static int finish(struct gb_box *box, struct gb_err *err)
         prefer_box_error(box, err);
         return r;
     }
+    gb_cgroup_sweep(&box->cgroup);
     return await_ready(box, err);
 }
 
@@ -290,7 +303,8 @@ int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err)
     return gb_cgroup_create(&box->cgroup, box->spec, err);
 }
 
-/* cgroup-join. Should: be the first thing a box does, so that all it ever uses is counted. v2 boxes are born in their cgroup. */
+/* cgroup-join. Should: be the first thing a box does, so that all it ever uses is counted. v2 boxes are born
+ * in their cgroup. */
 int gb_cgroup_step_join(struct gb_box *box, struct gb_err *err)
 {
     return box->cgroup.version == 1 ? gb_cgroup_join(&box->cgroup, err) : GB_STEP_NOT_APPLICABLE;

@@ -1,11 +1,12 @@
 /* The box's own root.
  *
- * A small tmpfs becomes the root; system directories are cloned into it read-only, /etc and /dev are made by hand, one size-limited
- * tmpfs carries everything that can be written (/sandbox, /tmp, /dev/shm), and /proc shows only the box's own processes. Then the
- * host's root is unmounted.
+ * A small tmpfs becomes the root; system directories are cloned into it read-only, /etc and /dev are made by
+ * hand, one size-limited tmpfs carries everything that can be written (/sandbox, /tmp, /dev/shm), and /proc
+ * shows only the box's own processes. Then the host's root is unmounted.
  *
- * Everything is done through descriptors with the new mount calls (open_tree, move_mount, mount_setattr): no path is walked twice, so no
- * symlink in a root file system can lead a mount elsewhere (CVE-2025-31133, CVE-2026-47766). */
+ * Everything is done through descriptors with the new mount calls (open_tree, move_mount, mount_setattr): no
+ * path is walked twice, so no symlink in a root file system can lead a mount elsewhere (CVE-2025-31133,
+ * CVE-2026-47766). */
 #include "sandbox/steps.h"
 
 #include "base/auto.h"
@@ -27,8 +28,9 @@
 #include <unistd.h>
 
 /* Nothing but scratch can be written, no setuid bit and no device node means anything. */
-#define NO_PRIVILEGE (GB_WALL_FLAG("mount-nosuid", MOUNT_ATTR_NOSUID) | GB_WALL_FLAG("mount-nodev", MOUNT_ATTR_NODEV))
-#define RO_SYSTEM    (GB_WALL_FLAG("mount-ro", MOUNT_ATTR_RDONLY) | NO_PRIVILEGE)
+#define NO_PRIVILEGE                                                                                         \
+    (GB_WALL_FLAG("mount-nosuid", MOUNT_ATTR_NOSUID) | GB_WALL_FLAG("mount-nodev", MOUNT_ATTR_NODEV))
+#define RO_SYSTEM (GB_WALL_FLAG("mount-ro", MOUNT_ATTR_RDONLY) | NO_PRIVILEGE)
 
 /* Sets attributes on the mount at fd, and on all below it if recursive. */
 static int set_attr(int fd, uint64_t attr, unsigned recursive)
@@ -45,7 +47,8 @@ static int attach(int tree, int dir, const char *name)
     return move_mount(tree, "", dir, name, MOVE_MOUNT_F_EMPTY_PATH) ? -errno : 0;
 }
 
-/* Mounts a copy of the tree that source is the top of on dir/name, with attributes set on it and all below it. */
+/* Mounts a copy of the tree that source is the top of on dir/name, with attributes set on it and all below
+ * it. */
 static int show_tree(int source, int dir, const char *name, uint64_t attr)
 {
     AUTO_FD tree = open_tree(source, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
@@ -84,8 +87,9 @@ static int new_fs(const char *type, const struct fs_option *options, size_t coun
 
 /* --- mount-private --- */
 
-/* mount-private. Should: cut the box's mounts off from the host's. Then, before the box takes its own uid, it takes hold of the
- * directories that the operator named, with the operator's rights and in the new mount namespace. */
+/* mount-private. Should: cut the box's mounts off from the host's. Then, before the box takes its own uid, it
+ * takes hold of the directories that the operator named, with the operator's rights and in the new mount
+ * namespace. */
 int gb_mount_private(struct gb_box *box, struct gb_err *err)
 {
     const struct gb_spec *spec = box->spec;
@@ -93,7 +97,8 @@ int gb_mount_private(struct gb_box *box, struct gb_err *err)
         return gb_err_set(err, GB_ERR_LAYER, errno, "make all mounts private");
     box->source_fd = open(spec->rootfs ? spec->rootfs : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (box->source_fd < 0)
-        return gb_err_set(err, GB_ERR_INPUT, errno, "open the root file system '%s'", spec->rootfs ? spec->rootfs : "/");
+        return gb_err_set(err, GB_ERR_INPUT, errno, "open the root file system '%s'",
+                          spec->rootfs ? spec->rootfs : "/");
     for (size_t i = 0; i < spec->mount_count; i++) {
         box->mount_fd[i] = open(spec->mounts[i].source, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (box->mount_fd[i] < 0)
@@ -104,19 +109,26 @@ int gb_mount_private(struct gb_box *box, struct gb_err *err)
 
 /* --- root --- */
 
-/* Shows source/name in the new root: a symlink as a symlink, a directory as a read-only clone. Other kinds are left out. */
+/* Shows source/name in the new root: a symlink as a symlink, a directory as a read-only clone. Other kinds
+ * are left out. */
 static int expose(struct gb_box *box, const char *name, struct gb_err *err)
 {
     struct stat st;
     if (fstatat(box->source_fd, name, &st, AT_SYMLINK_NOFOLLOW))
-        return errno == ENOENT ? 0 : gb_err_set(err, GB_ERR_LAYER, errno, "look at /%s", name);
+        return errno == ENOENT ? 0
+                               : gb_err_set(err, GB_ERR_LAYER, errno, "look at /%s%s", name,
+                                            box->spec->rootfs ? " of the root file system, whose top must be "
+                                                                "open to all (chmod 755)"
+                                                              : "");
     if (S_ISLNK(st.st_mode)) {
         char target[PATH_MAX];
         ssize_t n = readlinkat(box->source_fd, name, target, sizeof(target) - 1);
         if (n < 0)
             return gb_err_set(err, GB_ERR_LAYER, errno, "read the link /%s", name);
         target[n] = '\0';
-        return symlinkat(target, box->root_fd, name) ? gb_err_set(err, GB_ERR_LAYER, errno, "make the link /%s", name) : 0;
+        return symlinkat(target, box->root_fd, name)
+                       ? gb_err_set(err, GB_ERR_LAYER, errno, "make the link /%s", name)
+                       : 0;
     }
     if (!S_ISDIR(st.st_mode))
         return 0;
@@ -151,7 +163,8 @@ static int expose_rootfs(struct gb_box *box, struct gb_err *err)
     return gb_fd_each(box->source_fd, expose_entry, &(struct exposure){box, err});
 }
 
-/* root. Should: leave the box nothing of the host but programs and libraries. Must not: follow a link out of a given root. */
+/* root. Should: leave the box nothing of the host but programs and libraries. Must not: follow a link out of
+ * a given root. */
 int gb_mount_root(struct gb_box *box, struct gb_err *err)
 {
     static const struct fs_option options[] = {{"size", "8m"}, {"nr_inodes", "1024"}, {"mode", "0755"}};
@@ -198,8 +211,8 @@ static int show_public(int from, int to, const char *name)
     return show_dir(from, name, to, name, RO_SYSTEM | MOUNT_ATTR_NOEXEC);
 }
 
-/* etc. Should: be enough for ordinary programs to start and to know their user. Must not: hold anything that tells about the host's users,
- * names or network. */
+/* etc. Should: be enough for ordinary programs to start and to know their user. Must not: hold anything that
+ * tells about the host's users, names or network. */
 int gb_mount_etc(struct gb_box *box, struct gb_err *err)
 {
     static const struct {
@@ -238,7 +251,8 @@ int gb_mount_etc(struct gb_box *box, struct gb_err *err)
 /* A clone of one host device, if it is the device that its name says. */
 static int show_device(int from, int to, const char *name, unsigned minor_number)
 {
-    AUTO_FD node = gb_sys_openat2(from, name, O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    AUTO_FD node =
+            gb_sys_openat2(from, name, O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
     struct stat st;
     if (node < 0 || fstat(node, &st))
         return -errno;
@@ -296,17 +310,21 @@ int gb_mount_scratch(struct gb_box *box, struct gb_err *err)
     const int64_t mb = box->spec->limits.disk_mb;
     snprintf(size, sizeof(size), "%" PRId64 "m", mb);
     snprintf(inodes, sizeof(inodes), "%" PRId64, 4096 + mb * 256);
-    const struct fs_option options[] = {
-            {"size", GB_WALL("scratch-size") ? size : "0"}, {"nr_inodes", GB_WALL("scratch-inodes") ? inodes : "0"}, {"mode", "0755"}};
+    const struct fs_option options[] = {{"size", GB_WALL("scratch-size") ? size : "0"},
+                                        {"nr_inodes", GB_WALL("scratch-inodes") ? inodes : "0"},
+                                        {"mode", "0755"}};
     AUTO_FD fs = new_fs("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    int r = fs < 0 ? fs : mkdirat(box->root_fd, ".scratch", 0755) ? -errno : attach(fs, box->root_fd, ".scratch");
+    int r = fs < 0                                    ? fs
+            : mkdirat(box->root_fd, ".scratch", 0755) ? -errno
+                                                      : attach(fs, box->root_fd, ".scratch");
     if (!r)
         r = place_scratch(box, "sandbox", "sandbox", 0755, 0);
     if (!r)
         r = place_scratch(box, "tmp", "tmp", 01777, 0);
     if (!r)
         r = place_scratch(box, "shm", "dev/shm", 01777, MOUNT_ATTR_NOEXEC);
-    if (!r && (fchdir(box->root_fd) || umount2(".scratch", MNT_DETACH) || unlinkat(box->root_fd, ".scratch", AT_REMOVEDIR)))
+    if (!r && (fchdir(box->root_fd) || umount2(".scratch", MNT_DETACH) ||
+               unlinkat(box->root_fd, ".scratch", AT_REMOVEDIR)))
         r = -errno;
     /* The supervisor measures disk use and takes output files through this descriptor. */
     if (!r)
@@ -319,13 +337,15 @@ int gb_mount_scratch(struct gb_box *box, struct gb_err *err)
 
 /* --- proc --- */
 
-/* proc. Should: show the box's own processes but init, and nothing of the kernel. Must not: be writable: oom_score_adj, attr and
- * the id maps are all there. */
+/* proc. Should: show the box's own processes but init, and nothing of the kernel. Must not: be writable:
+ * oom_score_adj, attr and the id maps are all there. */
 int gb_mount_proc(struct gb_box *box, struct gb_err *err)
 {
-    const struct fs_option options[] = {{"hidepid", GB_WALL("proc-hidepid") ? "invisible" : "off"}, {"subset", "pid"}};
+    const struct fs_option options[] = {{"hidepid", GB_WALL("proc-hidepid") ? "invisible" : "off"},
+                                        {"subset", "pid"}};
     AUTO_FD fs = new_fs("proc", options, ARRAY_LEN(options) - !GB_WALL("proc-subset"),
-                        GB_WALL_FLAG("proc-ro", MOUNT_ATTR_RDONLY) | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+                        GB_WALL_FLAG("proc-ro", MOUNT_ATTR_RDONLY) | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                MOUNT_ATTR_NOEXEC);
     int r = fs < 0 ? fs : mkdirat(box->root_fd, "proc", 0755) ? -errno : attach(fs, box->root_fd, "proc");
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "mount a /proc of the box's own") : 0;
 }
@@ -345,7 +365,8 @@ static int make_parents(int dir, const char *path, struct gb_err *err)
     return 0;
 }
 
-/* mounts. Should: show the directories that the operator named, read-only with all that is mounted below them unless he said otherwise. */
+/* mounts. Should: show the directories that the operator named, read-only with all that is mounted below them
+ * unless he said otherwise. */
 int gb_mount_extra(struct gb_box *box, struct gb_err *err)
 {
     for (size_t i = 0; i < box->spec->mount_count; i++) {
@@ -354,9 +375,9 @@ int gb_mount_extra(struct gb_box *box, struct gb_err *err)
         int r = make_parents(box->root_fd, target, err);
         if (r)
             return r;
-        r = mkdirat(box->root_fd, target, 0755)
-                    ? -errno
-                    : show_tree(box->mount_fd[i], box->root_fd, target, m->writable ? NO_PRIVILEGE : RO_SYSTEM);
+        r = mkdirat(box->root_fd, target, 0755) ? -errno
+                                                : show_tree(box->mount_fd[i], box->root_fd, target,
+                                                            m->writable ? NO_PRIVILEGE : RO_SYSTEM);
         if (r)
             return gb_err_set(err, GB_ERR_INPUT, -r, "show '%s' at '%s'", m->source, m->target);
     }
@@ -378,7 +399,8 @@ static int put_file(int dir, const struct gb_file *f, struct gb_err *err)
         return gb_err_set(err, GB_ERR_INPUT, errno, "make the file '%s' in the box", f->name);
     ssize_t n = f->data ? gb_fd_write_all(out, f->data, f->len) : gb_fd_copy(out, f->fd);
     if (n == -ENOSPC)
-        return gb_err_set(err, GB_ERR_INPUT, ENOSPC, "the file '%s' does not fit into max_disk_mb", f->name);
+        return gb_err_set(err, GB_ERR_INPUT, ENOSPC, "the file '%s' does not fit into max_disk_mb (raise it)",
+                          f->name);
     return n < 0 ? gb_err_set(err, GB_ERR_INPUT, (int)-n, "copy the file '%s' into the box", f->name) : 0;
 }
 
@@ -396,7 +418,8 @@ int gb_mount_files(struct gb_box *box, struct gb_err *err)
 
 /* --- pivot, read-only --- */
 
-/* pivot. Should: make the new root the only one. Must not: leave the old one mounted anywhere, not even hidden. */
+/* pivot. Should: make the new root the only one. Must not: leave the old one mounted anywhere, not even
+ * hidden. */
 int gb_mount_pivot(struct gb_box *box, struct gb_err *err)
 {
     if (fchdir(box->root_fd) || gb_sys_pivot_root(".", ".") || umount2(".", MNT_DETACH) || chdir("/"))

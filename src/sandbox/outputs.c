@@ -1,5 +1,6 @@
-/* Host-side symlink following is the commonest sandbox escape of recent years. So: the box is dead before we look (nothing can be swapped
- * under us), every name is opened beneath a descriptor with no link followed, and only regular files with one name are read. */
+/* Host-side symlink following is the commonest sandbox escape of recent years. So: the box is dead before we
+ * look (nothing can be swapped under us), every name is opened beneath a descriptor with no link followed,
+ * and only regular files with one name are read. */
 #include "sandbox/outputs.h"
 
 #include "base/auto.h"
@@ -24,20 +25,28 @@ struct walk {
 
 int gb_outputs_check(const char *pattern, struct gb_err *err)
 {
-    const char *relative = !strncmp(pattern, GB_WORKDIR "/", strlen(GB_WORKDIR) + 1) ? pattern + strlen(GB_WORKDIR) + 1 : pattern;
-    if (relative != pattern || !gb_text_is_relative_name(pattern))
-        return gb_err_set(err, GB_ERR_USAGE, 0, "output '%.200s' must be a name or glob relative to %s, without '..'", pattern,
+    if (!gb_text_is_relative_name(pattern))
+        return gb_err_set(err, GB_ERR_USAGE, 0,
+                          "output '%.200s' must be a name or glob relative to %s, without '..'", pattern,
                           GB_WORKDIR);
     return 0;
 }
 
 static const char *read_file(struct walk *w, int dir, const char *name, struct gb_output *out)
 {
+    struct stat entry;
+    if (fstatat(dir, name, &entry, AT_SYMLINK_NOFOLLOW))
+        return "is not there";
+    if (GB_WALL("outputs-beneath") && S_ISLNK(entry.st_mode))
+        return "is a symbolic link";
+    if (GB_WALL("outputs-regular") && !S_ISREG(entry.st_mode))
+        return "is not a regular file";
     /* O_NONBLOCK: opening a FIFO must not wait for a writer that is dead. */
-    AUTO_FD fd = gb_sys_openat2(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, GB_WALL_FLAG("outputs-beneath", GB_BENEATH | RESOLVE_NO_XDEV));
+    AUTO_FD fd = gb_sys_openat2(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY,
+                                GB_WALL_FLAG("outputs-beneath", GB_BENEATH | RESOLVE_NO_XDEV));
     struct stat st;
     if (fd < 0)
-        return errno == ELOOP ? "is a symbolic link" : "cannot be opened";
+        return "cannot be opened";
     if (fstat(fd, &st) || (GB_WALL("outputs-regular") && !S_ISREG(st.st_mode)))
         return "is not a regular file";
     if (GB_WALL("outputs-one-name") && st.st_nlink != 1)
@@ -82,10 +91,12 @@ static int take(struct walk *w, int dir, const char *name, const char *path)
     if (!out->name)
         return -ENOMEM;
     r->file_count++;
-    out->skipped = r->file_count == GB_OUTPUT_FILES ? "and any after it: too many files match" : read_file(w, dir, name, out);
+    out->skipped = r->file_count == GB_OUTPUT_FILES ? "and any after it: too many files match"
+                                                    : read_file(w, dir, name, out);
     return 0;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): at most MAX_DEPTH deep */
 static int walk_dir(struct walk *w, int parent, const char *name, const char *prefix, int depth)
 {
     AUTO_FD fd = gb_sys_openat2(parent, name, O_RDONLY | O_DIRECTORY, GB_BENEATH | RESOLVE_NO_XDEV);
@@ -99,10 +110,8 @@ static int walk_dir(struct walk *w, int parent, const char *name, const char *pr
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
             (size_t)snprintf(path, sizeof(path), "%s%s", prefix, e->d_name) >= sizeof(path) - 1)
             continue;
-        int r = 0;
-        if (e->d_type != DT_DIR) {
-            r = wanted(w, path) ? take(w, here, e->d_name, path) : 0;
-        } else if (depth < MAX_DEPTH) {
+        int r = wanted(w, path) ? take(w, here, e->d_name, path) : 0;
+        if (!r && e->d_type == DT_DIR && depth < MAX_DEPTH) {
             strcat(path, "/"); /* NOLINT: room was kept above */
             r = walk_dir(w, here, e->d_name, path, depth + 1);
         }
@@ -112,11 +121,23 @@ static int walk_dir(struct walk *w, int parent, const char *name, const char *pr
     return 0;
 }
 
+static bool was_taken(const struct gb_result *r, const char *name)
+{
+    for (size_t i = 0; i < r->file_count; i++)
+        if (!strcmp(r->files[i].name, name))
+            return true;
+    return false;
+}
+
 int gb_outputs_collect(const struct gb_box *box, struct gb_result *result, struct gb_err *err)
 {
     struct walk w = {.spec = box->spec, .result = result};
     if (!box->spec->output_count || box->scratch_fd < 0)
         return 0;
     int r = walk_dir(&w, box->scratch_fd, "sandbox", "", 0);
+    /* A name without wildcards was asked for as such: its absence is told. */
+    for (size_t i = 0; !r && i < box->spec->output_count; i++)
+        if (!strpbrk(box->spec->outputs[i], "*?[\\") && !was_taken(result, box->spec->outputs[i]))
+            r = take(&w, -1, "", box->spec->outputs[i]);
     return r ? gb_err_set(err, GB_ERR_INTERNAL, -r, "collect output files") : 0;
 }

@@ -15,7 +15,6 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,14 +27,16 @@ int gb_process_hostname(struct gb_box *box, struct gb_err *err)
     return 0;
 }
 
-/* process. Should: start the program in the state of a fresh login, whatever our caller had: an inherited SIGCHLD or blocked
- * signal has broken sandboxed programs before (bubblewrap #705). Must not: keep a controlling terminal (TIOCSTI). */
+/* process. Should: start the program in the state of a fresh login, whatever our caller had: an inherited
+ * SIGCHLD or blocked signal has broken sandboxed programs before (bubblewrap #705). Must not: keep a
+ * controlling terminal (TIOCSTI). */
 int gb_process_reset(struct gb_box *box, struct gb_err *err)
 {
     AUTO_FD workdir = openat(box->root_fd, "sandbox", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (workdir < 0 || fchdir(workdir))
         return gb_err_set(err, GB_ERR_INTERNAL, errno, "enter %s", GB_WORKDIR);
-    /* The raw call: the C library's refuses its own two signals, which posix_spawn leaves ignored. All zero is SIG_DFL. */
+    /* The raw call: the C library's refuses its own two signals, which posix_spawn leaves ignored. All zero
+     * is SIG_DFL. */
     const struct {
         void *handler;
         unsigned long flags;
@@ -43,13 +44,12 @@ int gb_process_reset(struct gb_box *box, struct gb_err *err)
         unsigned long mask;
     } plain = {0};
     for (int sig = 1; GB_WALL("signal-handlers") && sig < NSIG; sig++)
-        (void)syscall(SYS_rt_sigaction, sig, &plain, NULL, sizeof(plain.mask)); /* SIGKILL and SIGSTOP: EINVAL, and never inherited */
+        (void)syscall(SYS_rt_sigaction, sig, &plain, NULL,
+                      sizeof(plain.mask)); /* SIGKILL and SIGSTOP: EINVAL, and never inherited */
     sigset_t none;
     sigemptyset(&none);
     if (GB_WALL("signal-mask") && sigprocmask(SIG_SETMASK, &none, NULL))
         return gb_err_set(err, GB_ERR_INTERNAL, errno, "clear the signal mask");
-    if (GB_WALL("umask"))
-        umask(022);
     if (GB_WALL("personality") && personality(PER_LINUX) < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "reset the personality");
     /* Never better than the default; a caller that runs niced keeps that for its boxes. */
@@ -63,8 +63,8 @@ int gb_process_reset(struct gb_box *box, struct gb_err *err)
     return 0;
 }
 
-/* die-with-parent. Should: take the whole box down when the supervisor dies, however it dies. The supervisor may have died before
- * this line: then the channel's other end is closed, and the next wait on it fails. */
+/* die-with-parent. Should: take the whole box down when the supervisor dies, however it dies. The supervisor
+ * may have died before this line: then the channel's other end is closed, and the next wait on it fails. */
 int gb_process_die_with_parent(struct gb_box *box, struct gb_err *err)
 {
     (void)box;
@@ -90,8 +90,9 @@ static int close_on_exec_from(unsigned first)
     return dir < 0 ? -errno : gb_fd_each(dir, close_one, &first);
 }
 
-/* descriptors. Should: leave stdin, stdout, stderr (three pipes) and init's channel; everything else closes when init starts. Must
- * not: rely on each open() in the supervisor, or in a program that links us, having asked for close-on-exec (CVE-2024-21626). */
+/* descriptors. Should: leave stdin, stdout, stderr (three pipes) and init's channel; everything else closes
+ * when init starts. Must not: rely on each open() in the supervisor, or in a program that links us, having
+ * asked for close-on-exec (CVE-2024-21626). */
 int gb_process_descriptors(struct gb_box *box, struct gb_err *err)
 {
     const int want[] = {box->box_stdio[0], box->box_stdio[1], box->box_stdio[2], box->box_channel};

@@ -1,5 +1,6 @@
-/* Before 5.12 a bind mount is made read-only by remounting it, and the remount does not reach the mounts below it: each is looked up in the mount table and
- * remounted with the flags it has and the ones that are asked for. The box is not running yet, so nothing can be mounted meanwhile. */
+/* Before 5.12 a bind mount is made read-only by remounting it, and the remount does not reach the mounts
+ * below it: each is looked up in the mount table and remounted with the flags it has and the ones that are
+ * asked for. The box is not running yet, so nothing can be mounted meanwhile. */
 #include "sandbox/remount.h"
 
 #include "base/auto.h"
@@ -18,12 +19,9 @@ static const struct {
     unsigned long flag;
     const char *word; /* in the mount table */
 } flags[] = {
-        {MOUNT_ATTR_RDONLY, MS_RDONLY, "ro"},
-        {MOUNT_ATTR_NOSUID, MS_NOSUID, "nosuid"},
-        {MOUNT_ATTR_NODEV, MS_NODEV, "nodev"},
-        {MOUNT_ATTR_NOEXEC, MS_NOEXEC, "noexec"},
-        {MOUNT_ATTR_NOATIME, MS_NOATIME, "noatime"},
-        {MOUNT_ATTR_NODIRATIME, MS_NODIRATIME, "nodiratime"},
+        {MOUNT_ATTR_RDONLY, MS_RDONLY, "ro"},        {MOUNT_ATTR_NOSUID, MS_NOSUID, "nosuid"},
+        {MOUNT_ATTR_NODEV, MS_NODEV, "nodev"},       {MOUNT_ATTR_NOEXEC, MS_NOEXEC, "noexec"},
+        {MOUNT_ATTR_NOATIME, MS_NOATIME, "noatime"}, {MOUNT_ATTR_NODIRATIME, MS_NODIRATIME, "nodiratime"},
 };
 
 static unsigned long flags_of(uint64_t attr, const char *options)

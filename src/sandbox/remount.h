@@ -4,5 +4,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sets MOUNT_ATTR_* flags on the attached mount at fd, and on all mounts below it, one remount each. 0 or -errno. */
+/* Sets MOUNT_ATTR_* flags on the attached mount at fd, and on all mounts below it, one remount each. 0 or
+ * -errno. */
 int gb_remount(int fd, uint64_t attr, bool recursive);

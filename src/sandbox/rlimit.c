@@ -11,12 +11,14 @@
 
 #define MIB ((rlim_t)1 << 20)
 
-/* Since 5.14 the kernel counts a user's processes per user namespace. Before that an ordinary user's own shell would count. */
+/* Since 5.14 the kernel counts a user's processes per user namespace. Before that an ordinary user's own
+ * shell would count. */
 static bool counts_per_namespace(void)
 {
     struct utsname u;
     int major = 0, minor = 0;
-    return !uname(&u) && sscanf(u.release, "%d.%d", &major, &minor) == 2 && (major > 5 || (major == 5 && minor >= 14));
+    return !uname(&u) && sscanf(u.release, "%d.%d", &major, &minor) == 2 &&
+           (major > 5 || (major == 5 && minor >= 14));
 }
 
 int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
@@ -39,7 +41,7 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
             /* Scratch has its own size; what the operator let the box write on the host has only this. */
             {RLIMIT_FSIZE, "file size", writable && GB_WALL("rlimit-file-size"), (rlim_t)l->disk_mb * MIB},
             {RLIMIT_CPU, "cpu seconds", GB_WALL("rlimit-cpu"), (rlim_t)(l->cpu_ms + 999) / 1000 + 1},
-            {RLIMIT_MEMLOCK, "locked memory", GB_WALL("rlimit-locked"), 64 * 1024},
+            {RLIMIT_MEMLOCK, "locked memory", GB_WALL("rlimit-locked"), (rlim_t)64 * 1024},
             {RLIMIT_MSGQUEUE, "message queues", GB_WALL("rlimit-queues"), 819200},
             {RLIMIT_SIGPENDING, "queued signals", GB_WALL("rlimit-signals"), 1024},
             {RLIMIT_RTPRIO, "realtime priority", GB_WALL("rlimit-realtime"), 0},
@@ -48,7 +50,12 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
             {RLIMIT_DATA, "data", !cgroup && GB_WALL("rlimit-data"), (rlim_t)l->memory_mb * MIB},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const struct rlimit value = {rows[i].value, rows[i].value};
+        struct rlimit value, now;
+        /* A caller that is bound more tightly binds its boxes. Only open files were promised: less would be a
+         * broken promise, and fails. */
+        if (getrlimit(rows[i].resource, &now) || rows[i].resource == RLIMIT_NOFILE)
+            now.rlim_max = RLIM_INFINITY;
+        value.rlim_cur = value.rlim_max = rows[i].value < now.rlim_max ? rows[i].value : now.rlim_max;
         if (rows[i].use && setrlimit(rows[i].resource, &value))
             return gb_err_set(err, GB_ERR_LAYER, errno, "limit %s to %llu", rows[i].name,
                               (unsigned long long)rows[i].value);

@@ -20,7 +20,8 @@ const struct gb_seccomp_filter *gb_seccomp_filter(void)
     return &gb_seccomp_filters[0];
 }
 
-/* seccomp. Should: be the last step but the start of init, and bind init too. Must not: need any privilege: no_new_privs is on. */
+/* seccomp. Should: be the last step but the start of init, and bind init too. Must not: need any privilege:
+ * no_new_privs is on. */
 int gb_seccomp_apply(struct gb_box *box, struct gb_err *err)
 {
     (void)box;

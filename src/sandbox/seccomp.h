@@ -4,7 +4,8 @@
 #include <linux/filter.h>
 
 struct gb_seccomp_filter {
-    const char *without; /* "" for the real one; in test builds also one for each group that is switched off */
+    const char
+            *without; /* "" for the real one; in test builds also one for each group that is switched off */
     const struct sock_filter *code;
     unsigned len;
 };

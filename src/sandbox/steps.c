@@ -25,45 +25,50 @@ const struct gb_step gb_steps[] = {
          gb_cgroup_step_create},
 
         {"ns-user", "namespaces", GB_SIDE_CLONE, false, "3.8",
-         "capabilities used while setting up would be capabilities on the host", USERNS_REMEDY, CLONE_NEWUSER, NULL},
+         "capabilities used while setting up would be capabilities on the host", USERNS_REMEDY, CLONE_NEWUSER,
+         NULL},
         {"ns-mount", "namespaces", GB_SIDE_CLONE, false, "2.4.19", "mounts would change the host's tree",
          USERNS_REMEDY, CLONE_NEWNS, NULL},
         {"ns-pid", "namespaces", GB_SIDE_CLONE, false, "2.6.24",
-         "the box could see and signal other processes, and outlive its end", USERNS_REMEDY, CLONE_NEWPID, NULL},
-        {"ns-net", "network", GB_SIDE_CLONE, false, "2.6.29", "the host's network would be in reach", USERNS_REMEDY,
-         CLONE_NEWNET, NULL},
+         "the box could see and signal other processes, and outlive its end", USERNS_REMEDY, CLONE_NEWPID,
+         NULL},
+        {"ns-net", "network", GB_SIDE_CLONE, false, "2.6.29", "the host's network would be in reach",
+         USERNS_REMEDY, CLONE_NEWNET, NULL},
         {"ns-ipc", "namespaces", GB_SIDE_CLONE, false, "2.6.19",
-         "System V and POSIX message objects would pass data between runs", USERNS_REMEDY, CLONE_NEWIPC, NULL},
+         "System V and POSIX message objects would pass data between runs", USERNS_REMEDY, CLONE_NEWIPC,
+         NULL},
         {"ns-uts", "namespaces", GB_SIDE_CLONE, false, "2.6.19", "the host's name would show", USERNS_REMEDY,
          CLONE_NEWUTS, NULL},
 
         {"idmap", "namespaces", GB_SIDE_PARENT, false, "3.8",
-         "without a map the box has no user; with a wide one it has too many", USERNS_REMEDY, 0, gb_userns_map},
-        {"cgroup-join", "resources", GB_SIDE_BOX, false, "2.6.24", "the limits would hold for an empty cgroup", CG_REMEDY, 0,
-         gb_cgroup_step_join},
+         "without a map the box has no user; with a wide one it has too many", USERNS_REMEDY, 0,
+         gb_userns_map},
+        {"cgroup-join", "resources", GB_SIDE_BOX, false, "2.6.24",
+         "the limits would hold for an empty cgroup", CG_REMEDY, 0, gb_cgroup_step_join},
         {"mount-private", "filesystem", GB_SIDE_BOX, false, "2.6.15",
          "later mounts on the host would appear in the box", "", 0, gb_mount_private},
         {"identity", "privilege", GB_SIDE_BOX, false, "3.8", "the program would run under an id of the host",
          USERNS_REMEDY, 0, gb_userns_identity},
         {"root", "filesystem", GB_SIDE_BOX, false, "5.2", "the program would see the host's files", "", 0,
          gb_mount_root},
-        {"etc", "filesystem", GB_SIDE_BOX, false, "5.2", "the host's users and configuration would show", "", 0,
-         gb_mount_etc},
-        {"dev", "filesystem", GB_SIDE_BOX, false, "5.2", "the host's devices would be in reach", "", 0, gb_mount_dev},
-        {"scratch", "filesystem", GB_SIDE_BOX, false, "5.2", "writes would have no limit and would outlive the run",
-         "", 0, gb_mount_scratch},
+        {"etc", "filesystem", GB_SIDE_BOX, false, "5.2", "the host's users and configuration would show", "",
+         0, gb_mount_etc},
+        {"dev", "filesystem", GB_SIDE_BOX, false, "5.2", "the host's devices would be in reach", "", 0,
+         gb_mount_dev},
+        {"scratch", "filesystem", GB_SIDE_BOX, false, "5.2",
+         "writes would have no limit and would outlive the run", "", 0, gb_mount_scratch},
         {"proc", "filesystem", GB_SIDE_BOX, false, "5.8", "/proc would show the host and could be written",
          PROC_REMEDY, 0, gb_mount_proc},
-        {"mounts", "filesystem", GB_SIDE_BOX, false, "5.2", "a directory shown to the box could be changed by it",
-         "", 0, gb_mount_extra},
-        {"files", "working directory", GB_SIDE_BOX, false, "5.6", "the call's own files would be missing",
-         "raise max_disk_mb if they do not fit", 0, gb_mount_files},
-        {"pivot", "filesystem", GB_SIDE_BOX, false, "2.3.41", "the host's root would still be there to climb to", "",
-         0, gb_mount_pivot},
-        {"read-only", "filesystem", GB_SIDE_BOX, false, "2.6.26", "the box could change its own system files", "", 0,
-         gb_mount_readonly},
-        {"ns-cgroup", "namespaces", GB_SIDE_BOX, true, "4.6", "the cgroup path would tell about the host", "", 0,
-         gb_cgroup_step_namespace},
+        {"mounts", "filesystem", GB_SIDE_BOX, false, "5.2",
+         "a directory shown to the box could be changed by it", "", 0, gb_mount_extra},
+        {"files", "working directory", GB_SIDE_BOX, false, "5.6", "the call's own files would be missing", "",
+         0, gb_mount_files},
+        {"pivot", "filesystem", GB_SIDE_BOX, false, "2.3.41",
+         "the host's root would still be there to climb to", "", 0, gb_mount_pivot},
+        {"read-only", "filesystem", GB_SIDE_BOX, false, "2.6.26", "the box could change its own system files",
+         "", 0, gb_mount_readonly},
+        {"ns-cgroup", "namespaces", GB_SIDE_BOX, true, "4.6", "the cgroup path would tell about the host", "",
+         0, gb_cgroup_step_namespace},
         {"hostname", "namespaces", GB_SIDE_BOX, false, "2.6.19", "the host's name would show", "", 0,
          gb_process_hostname},
         {"no-nested-userns", "namespaces", GB_SIDE_BOX, true, "4.9",
@@ -71,27 +76,28 @@ const struct gb_step gb_steps[] = {
          "make /proc/sys/user writable", 0, gb_userns_forbid_nested},
         {"process", "privilege", GB_SIDE_BOX, false, "2.6",
          "signal masks, umask, priority and the controlling terminal would leak in", "", 0, gb_process_reset},
-        {"rlimits", "resources", GB_SIDE_BOX, false, "2.6.36",
-         "the second wall on processes, files, cpu and locked memory would be missing",
-         "raise the hard limit (ulimit -H) or lower the box's limit", 0, gb_rlimit_apply},
-        {"no-new-privs", "privilege", GB_SIDE_BOX, false, "3.5", "a setuid program would gain privilege", "", 0,
-         gb_caps_no_new_privs},
+        {"no-new-privs", "privilege", GB_SIDE_BOX, false, "3.5", "a setuid program would gain privilege", "",
+         0, gb_caps_no_new_privs},
         {"capabilities", "privilege", GB_SIDE_BOX, false, "2.6.25",
          "the program would be root inside its namespaces", "", 0, gb_caps_drop},
-        {"die-with-parent", "process life", GB_SIDE_BOX, false, "2.6", "the box would outlive its supervisor", "", 0,
-         gb_process_die_with_parent},
+        {"die-with-parent", "process life", GB_SIDE_BOX, false, "2.6", "the box would outlive its supervisor",
+         "", 0, gb_process_die_with_parent},
         {"landlock", "landlock", GB_SIDE_BOX, true, "5.13",
          "the second wall on files, tcp, abstract sockets and signals would be missing",
          "boot a kernel from 5.13 on with landlock in its lsm= list", 0, gb_landlock_apply},
-        {"descriptors", "privilege", GB_SIDE_BOX, false, "2.6", "open files of the supervisor would leak in", "", 0,
-         gb_process_descriptors},
+        {"descriptors", "privilege", GB_SIDE_BOX, false, "2.6", "open files of the supervisor would leak in",
+         "", 0, gb_process_descriptors},
+        {"rlimits", "resources", GB_SIDE_BOX, false, "2.6.36",
+         "the second wall on processes, files, cpu and locked memory would be missing",
+         "raise the hard limit (ulimit -H) or lower the box's limit", 0, gb_rlimit_apply},
         {"seccomp", "syscalls", GB_SIDE_BOX, false, "3.17", "the whole kernel would be in reach", "", 0,
          gb_seccomp_apply},
 };
 const unsigned gb_step_count = ARRAY_LEN(gb_steps);
 _Static_assert(ARRAY_LEN(gb_steps) <= 64, "the receipt has one bit for each step");
 
-/* Only in test builds: make a step fail, to see that the run is refused. (GB_WALL leaves it out, to see that a test notices.) */
+/* Only in test builds: make a step fail, to see that the run is refused. (GB_WALL leaves it out, to see that
+ * a test notices.) */
 static bool must_fail(const char *step)
 {
 #ifdef GB_TESTING
@@ -121,7 +127,7 @@ static int run_one(struct gb_box *box, const struct gb_step *step, struct gb_err
     if (!GB_WALL(step->name))
         return GB_STEP_NOT_APPLICABLE;
     int r = must_fail(step->name) ? gb_err_set(err, GB_ERR_LAYER, EIO, "injected failure")
-                                                    : step->apply(box, err);
+                                  : step->apply(box, err);
     if (r >= 0)
         return r;
     if (step->may_degrade && box->spec->degraded && gb_text_in_list(box->spec->degraded, step->name)) {
@@ -129,7 +135,7 @@ static int run_one(struct gb_box *box, const struct gb_step *step, struct gb_err
         return GB_STEP_NOT_APPLICABLE;
     }
     gb_err_wrap(err, "%s", step->name);
-    if (*step->remedy && !strstr(err->text, "; "))
+    if (err->code == GB_ERR_LAYER && *step->remedy && !strstr(err->text, "; "))
         gb_err_hint(err, "%s", step->remedy);
     snprintf(err->step, sizeof(err->step), "%s", step->name);
     return r;
@@ -154,7 +160,8 @@ uint64_t gb_steps_clone_flags(struct gb_box *box)
     uint64_t flags = 0;
     for (unsigned i = 0; i < gb_step_count; i++)
         if (gb_steps[i].side == GB_SIDE_CLONE && GB_WALL(gb_steps[i].name)) {
-            /* A flag the kernel does not know makes the clone fail: that is how an injected failure looks here. */
+            /* A flag the kernel does not know makes the clone fail: that is how an injected failure looks
+             * here. */
             flags |= must_fail(gb_steps[i].name) ? CLONE_DETACHED : gb_steps[i].clone_flag;
             box->receipt.applied |= (uint64_t)1 << i;
         }
@@ -166,13 +173,14 @@ int gb_steps_check_degraded(const char *list, struct gb_err *err)
     char allowed[128] = "", word[32];
     for (unsigned i = 0; i < gb_step_count; i++)
         if (gb_steps[i].may_degrade)
-            snprintf(allowed + strlen(allowed), sizeof(allowed) - strlen(allowed), "%s%s", *allowed ? "," : "",
-                     gb_steps[i].name);
+            snprintf(allowed + strlen(allowed), sizeof(allowed) - strlen(allowed), "%s%s",
+                     *allowed ? "," : "", gb_steps[i].name);
     for (const char *p = list; *p;) {
         const char *end = strchrnul(p, ',');
         snprintf(word, sizeof(word), "%.*s", (int)(end - p), p);
         if (!gb_text_in_list(allowed, word))
-            return gb_err_set(err, GB_ERR_USAGE, 0, "'%s' cannot be left out; only these can: %s", word, allowed);
+            return gb_err_set(err, GB_ERR_USAGE, 0, "'%s' cannot be left out; only these can: %s", word,
+                              allowed);
         p = *end ? end + 1 : end;
     }
     return 0;

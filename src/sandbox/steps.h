@@ -1,5 +1,5 @@
-/* The table of confinement steps: the one list that launch order, error messages, the receipt, `glovebox doctor`, the
- * documentation and the probe coverage test read. */
+/* The table of confinement steps: the one list that launch order, error messages, the receipt, `glovebox
+ * doctor`, the documentation and the probe coverage test read. */
 #pragma once
 
 #include "sandbox/box.h"
@@ -17,11 +17,11 @@ enum gb_side {
 struct gb_step {
     const char *name, *layer;
     enum gb_side side;
-    bool may_degrade;    /* the operator may allow a box without it */
-    const char *since;   /* first kernel that has it */
-    const char *why;     /* what breaks without it */
-    const char *remedy;  /* what to do when the host refuses it */
-    uint64_t clone_flag; /* GB_SIDE_CLONE only */
+    bool may_degrade;                                     /* the operator may allow a box without it */
+    const char *since;                                    /* first kernel that has it */
+    const char *why;                                      /* what breaks without it */
+    const char *remedy;                                   /* what to do when the host refuses it */
+    uint64_t clone_flag;                                  /* GB_SIDE_CLONE only */
     int (*apply)(struct gb_box *box, struct gb_err *err); /* NULL for GB_SIDE_CLONE */
 };
 
@@ -31,7 +31,8 @@ extern const unsigned gb_step_count;
 const char *gb_step_name(unsigned index);
 /* Is the step of that name in a mask of applied steps? */
 bool gb_steps_applied(uint64_t mask, const char *name);
-/* Runs the steps of one side in order. A failure names its step and stops, unless the step may degrade and the spec allows it. */
+/* Runs the steps of one side in order. A failure names its step and stops, unless the step may degrade and
+ * the spec allows it. */
 int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err);
 /* The namespace flags of the clone, as the table has them. */
 uint64_t gb_steps_clone_flags(struct gb_box *box);

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHUNK         65536
-#define CPU_LOOK_US   10000 /* least time between two looks at cpu use */
+#define CHUNK           65536
+#define CPU_LOOK_US     10000 /* least time between two looks at cpu use */
 #define MEMORY_LEAST_US 2000
 #define MEMORY_MOST_US  50000
 #define MEMORY_BYTES_US 4000 /* faster than a program can touch new memory */
@@ -41,7 +41,7 @@ struct run {
     bool dead;
     int64_t start_us, deadline_us, cpu_look_us, memory_look_us;
     int in_fd; /* where the program's input comes from */
-    char in[CHUNK];
+    char *in;  /* CHUNK bytes */
     size_t in_at, in_len;
     struct rusage rusage;
 };
@@ -51,9 +51,10 @@ static void stop(struct run *run, const struct cause *cause)
     if (run->cause || run->last.kind == GB_REPORT_EXIT)
         return;
     run->cause = cause;
-    /* PID 1's death is everybody's: the kernel kills the whole pid namespace and lets no new process in, so nothing can fork its
-     * way out. By pidfd, so never the wrong process. */
+    /* PID 1's death is everybody's: the kernel kills the whole pid namespace and lets no new process in, so
+     * nothing can fork its way out. By pidfd, so never the wrong process. */
     pidfd_send_signal(run->box->init_fd, SIGKILL, NULL, 0);
+    gb_cgroup_kill(&run->box->cgroup);
 }
 
 static int64_t scratch_bytes(const struct run *run)
@@ -93,7 +94,7 @@ static void end_input(struct run *run)
 
 static void fill_input(struct run *run)
 {
-    ssize_t n = read(run->in_fd, run->in, sizeof(run->in));
+    ssize_t n = read(run->in_fd, run->in, CHUNK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
@@ -139,7 +140,9 @@ static void look_at_memory(struct run *run, int64_t now)
     /* The nearer to the limit, the sooner the next look. */
     const struct gb_cgroup *cg = &run->box->cgroup;
     int64_t wait = (cg->memory_bytes - gb_cgroup_memory_current(cg)) / MEMORY_BYTES_US;
-    run->memory_look_us = now + (wait < MEMORY_LEAST_US ? MEMORY_LEAST_US : wait > MEMORY_MOST_US ? MEMORY_MOST_US : wait);
+    run->memory_look_us = now + (wait < MEMORY_LEAST_US  ? MEMORY_LEAST_US
+                                 : wait > MEMORY_MOST_US ? MEMORY_MOST_US
+                                                         : wait);
 }
 
 static void look_at_clocks(struct run *run)
@@ -185,7 +188,8 @@ static void take_report(struct run *run)
 static void reap(struct run *run)
 {
     siginfo_t info;
-    while (syscall(SYS_waitid, P_PIDFD, run->box->init_fd, &info, WEXITED | __WALL, &run->rusage) < 0 && errno == EINTR)
+    while (syscall(SYS_waitid, P_PIDFD, run->box->init_fd, &info, WEXITED | __WALL, &run->rusage) < 0 &&
+           errno == EINTR)
         ;
     run->dead = true;
 }
@@ -233,7 +237,8 @@ static int explain_exec(const struct gb_box *box, int error, struct gb_err *err)
 {
     const char *program = box->spec->argv[0];
     if (error == ENOENT && box->spec->runtime)
-        return gb_err_set(err, GB_ERR_RUNTIME, 0, "the runtime '%s' is not installed: there is no '%s' in %s of the box",
+        return gb_err_set(err, GB_ERR_RUNTIME, 0,
+                          "the runtime '%s' is not installed: there is no '%s' in %s of the box",
                           box->spec->runtime, program, GB_BOX_PATH);
     if (error == ENOENT)
         return gb_err_set(err, GB_ERR_RUNTIME, 0, "there is no program '%.200s' in the box", program);
@@ -249,8 +254,8 @@ static void conclude(struct run *run)
     /* The kernel may have struck before we looked. */
     if (!run->cause && gb_cgroup_oom_killed(&run->box->cgroup))
         run->cause = &out_of_memory;
-    if (!run->cause && exited && WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL) &&
-        r->usage.cpu_us >= l->cpu_ms * 1000)
+    if (!run->cause && exited && WIFSIGNALED(status) &&
+        (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL) && r->usage.cpu_us >= l->cpu_ms * 1000)
         run->cause = &out_of_cpu;
     r->exit_code = exited && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     r->signal = exited && WIFSIGNALED(status) ? WTERMSIG(status) : run->cause ? SIGKILL : 0;
@@ -271,7 +276,8 @@ static void measure(struct run *run)
     struct gb_usage *u = &run->result->usage;
     u->wall_us = gb_clock_us() - run->start_us;
     const struct rusage *ru = &run->rusage;
-    u->cpu_us = (ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + ru->ru_utime.tv_usec + ru->ru_stime.tv_usec;
+    u->cpu_us = (ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + ru->ru_utime.tv_usec +
+                ru->ru_stime.tv_usec;
     u->memory_peak_bytes = ru->ru_maxrss * 1024;
     gb_cgroup_usage(&run->box->cgroup, u);
     u->disk_bytes = scratch_bytes(run);
@@ -301,9 +307,16 @@ static void unblock_sigpipe(const sigset_t *saved, bool was_pending)
     pthread_sigmask(SIG_SETMASK, saved, NULL);
 }
 
-int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, struct gb_result *result, struct gb_err *err)
+int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, struct gb_result *result,
+                 struct gb_err *err)
 {
-    struct run run = {.box = box, .result = result, .on_output = on_output, .context = context, .in_fd = box->spec->stdin_fd};
+    static _Thread_local char in[CHUNK];
+    struct run run = {.in = in,
+                      .box = box,
+                      .result = result,
+                      .on_output = on_output,
+                      .context = context,
+                      .in_fd = box->spec->stdin_fd};
     run.last.kind = -1;
     run.start_us = gb_clock_us();
     run.deadline_us = run.start_us + box->spec->limits.timeout_ms * 1000;

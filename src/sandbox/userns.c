@@ -40,7 +40,8 @@ static bool range_is_mapped(const char *map_file)
     return false;
 }
 
-/* Holds byte N of a file locked for as long as uid UID_FIRST + N is in use; the kernel frees it when we die. */
+/* Holds byte N of a file locked for as long as uid UID_FIRST + N is in use; the kernel frees it when we die.
+ */
 static int lease_uid(int *ret_fd, uid_t *ret_uid)
 {
     if (mkdir(LEASE_DIR, 0700) && errno != EEXIST)
@@ -65,8 +66,9 @@ static int lease_uid(int *ret_fd, uid_t *ret_uid)
     return -EAGAIN;
 }
 
-/* uid. Should: give the box a host uid that nobody else has. Must not: fall back to root when we are root. An ordinary user, and
- * the root of a user namespace that has no such range, can only lend their own uid; the receipt tells. */
+/* uid. Should: give the box a host uid that nobody else has. Must not: fall back to root when we are root. An
+ * ordinary user, and the root of a user namespace that has no such range, can only lend their own uid; the
+ * receipt tells. */
 int gb_userns_lease(struct gb_box *box, struct gb_err *err)
 {
     if (geteuid() != 0 || !range_is_mapped("/proc/self/uid_map") || !range_is_mapped("/proc/self/gid_map"))
@@ -85,8 +87,8 @@ static int put_map(int dir, const char *file, const char *text, struct gb_err *e
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "write %s", file) : 0;
 }
 
-/* idmap. Should: map exactly one uid and one gid. Must not: trust that /proc is procfs (CVE-2025-52881): the type is checked on
- * the descriptor that is written through. */
+/* idmap. Should: map exactly one uid and one gid. Must not: trust that /proc is procfs (CVE-2025-52881): the
+ * type is checked on the descriptor that is written through. */
 int gb_userns_map(struct gb_box *box, struct gb_err *err)
 {
     char path[16], uid_map[48], gid_map[48];
@@ -110,21 +112,21 @@ int gb_userns_map(struct gb_box *box, struct gb_err *err)
     return r;
 }
 
-
-
 /* identity. Should: become the one mapped user. */
 int gb_userns_identity(struct gb_box *box, struct gb_err *err)
 {
     if (gb_channel_await(box, GB_GO_MAPPED))
         return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "wait for the id maps");
-    /* Raw calls: the C library's would try to tell the supervisor's other threads, of which this process has only the memory. */
-    if (syscall(SYS_setresgid, GB_BOX_UID, GB_BOX_UID, GB_BOX_UID) || syscall(SYS_setresuid, GB_BOX_UID, GB_BOX_UID, GB_BOX_UID))
+    /* Raw calls: the C library's would try to tell the supervisor's other threads, of which this process has
+     * only the memory. */
+    if (syscall(SYS_setresgid, GB_BOX_UID, GB_BOX_UID, GB_BOX_UID) ||
+        syscall(SYS_setresuid, GB_BOX_UID, GB_BOX_UID, GB_BOX_UID))
         return gb_err_set(err, GB_ERR_LAYER, errno, "become uid %d", GB_BOX_UID);
     return 0;
 }
 
-/* no-nested-userns. Should: set this namespace's own count of further user namespaces to none. The system call filter refuses them
- * too; this holds if the filter should ever have a hole. */
+/* no-nested-userns. Should: set this namespace's own count of further user namespaces to none. The system
+ * call filter refuses them too; this holds if the filter should ever have a hole. */
 int gb_userns_forbid_nested(struct gb_box *box, struct gb_err *err)
 {
     int r = gb_fd_put(box->proc_fd, "sys/user/max_user_namespaces", "0");

@@ -16,7 +16,7 @@ const size_t gb_limit_count = ARRAY_LEN(gb_limit_rows);
 
 static int64_t *field(struct gb_limits *limits, const struct gb_limit_row *row)
 {
-    return (int64_t *)((char *)limits + row->offset);
+    return (int64_t *)(void *)((char *)limits + row->offset);
 }
 
 void gb_limits_init(struct gb_limits *limits)
@@ -35,7 +35,7 @@ const struct gb_limit_row *gb_limits_find(const char *key)
 
 int64_t gb_limits_get(const struct gb_limits *limits, const struct gb_limit_row *row)
 {
-    return *(const int64_t *)((const char *)limits + row->offset);
+    return *(const int64_t *)(const void *)((const char *)limits + row->offset);
 }
 
 int gb_limits_set(struct gb_limits *limits, const char *key, const char *text, struct gb_err *err)
@@ -52,6 +52,6 @@ int gb_limits_set(struct gb_limits *limits, const char *key, const char *text, s
     char least[32], ceiling[32];
     gb_text_decimal(row->least, row->decimals, least, sizeof(least));
     gb_text_decimal(row->ceiling, row->decimals, ceiling, sizeof(ceiling));
-    return gb_err_set(err, GB_ERR_USAGE, 0, "%s: '%.64s' is not allowed; it takes a %s from %s to %s", key, text,
-                      row->decimals ? "number" : "whole number", least, ceiling);
+    return gb_err_set(err, GB_ERR_USAGE, 0, "%s: '%.64s' is not allowed; it takes a %s from %s to %s", key,
+                      text, row->decimals ? "number" : "whole number", least, ceiling);
 }

@@ -24,7 +24,8 @@ int gb_result_exit_code(const struct gb_result *r)
     return r->signal ? 128 + r->signal : r->exit_code;
 }
 
-static void steps_to_json(struct gb_json *j, const char *key, uint64_t mask, const char *(*step_name)(unsigned))
+static void steps_to_json(struct gb_json *j, const char *key, uint64_t mask,
+                          const char *(*step_name)(unsigned))
 {
     gb_json_open(j, key, '[');
     for (unsigned i = 0; i < 64; i++)
@@ -80,7 +81,8 @@ static void usage_to_json(struct gb_json *j, const struct gb_usage *u)
     gb_json_close(j, '}');
 }
 
-void gb_result_to_json(const struct gb_result *r, const char *(*step_name)(unsigned index), struct gb_buf *out)
+void gb_result_to_json(const struct gb_result *r, const char *(*step_name)(unsigned index),
+                       struct gb_buf *out)
 {
     struct gb_json j = {.out = out, .first = true};
     gb_json_open(&j, NULL, '{');

@@ -28,15 +28,15 @@ struct gb_usage {
 /* What was really enforced: filled by the steps as they succeed, never from intentions. */
 struct gb_receipt {
     const char *backend;
-    uint64_t applied;    /* bit per row of sandbox/steps.c */
-    uint64_t degraded;   /* rows that were left out because the operator allowed it */
-    int landlock_abi;    /* 0: not active */
-    int cgroup_version;  /* 0: none */
+    uint64_t applied;   /* bit per row of sandbox/steps.c */
+    uint64_t degraded;  /* rows that were left out because the operator allowed it */
+    int landlock_abi;   /* 0: not active */
+    int cgroup_version; /* 0: none */
     char controllers[64];
     const char *seccomp_profile;
-    const char *root;    /* "system" or "rootfs" */
+    const char *root; /* "system" or "rootfs" */
     uint32_t host_uid;
-    int extra_groups;    /* supplementary groups that a rootless run could not drop */
+    int extra_groups; /* supplementary groups that a rootless run could not drop */
     struct gb_limits limits;
     char policy_hash[65];
 };
@@ -56,6 +56,8 @@ struct gb_result {
 const char *gb_status_name(enum gb_status status);
 /* The exit code of `glovebox run` for this result. */
 int gb_result_exit_code(const struct gb_result *r);
-/* Writes the whole result as one JSON object. `step_name` names the rows of the applied and degraded masks. */
-void gb_result_to_json(const struct gb_result *r, const char *(*step_name)(unsigned index), struct gb_buf *out);
+/* Writes the whole result as one JSON object. `step_name` names the rows of the applied and degraded masks.
+ */
+void gb_result_to_json(const struct gb_result *r, const char *(*step_name)(unsigned index),
+                       struct gb_buf *out);
 void gb_result_done(struct gb_result *r);

@@ -33,7 +33,8 @@ const struct gb_runtime *gb_runtime_by_extension(const char *file_name)
 int gb_runtime_check_code(const char *code, size_t len, struct gb_err *err)
 {
     if (len > GB_CODE_BYTES)
-        return gb_err_set(err, GB_ERR_INPUT, 0, "the code is larger than the %d bytes that are allowed", GB_CODE_BYTES);
+        return gb_err_set(err, GB_ERR_INPUT, 0, "the code is larger than the %d bytes that are allowed",
+                          GB_CODE_BYTES);
     size_t at = gb_text_find_binary(code, len);
     if (at < len)
         return gb_err_set(err, GB_ERR_INPUT, 0,

@@ -1,5 +1,5 @@
-/* What one box shall be, as plain data. Whoever fills a struct gb_spec owns every pointer in it and keeps them valid until the
- * run is over; the sandbox only reads. */
+/* What one box shall be, as plain data. Whoever fills a struct gb_spec owns every pointer in it and keeps
+ * them valid until the run is over; the sandbox only reads. */
 #pragma once
 
 #include "base/err.h"
@@ -15,7 +15,8 @@
 #define GB_MOUNTS     32
 #define GB_CODE_BYTES (1 << 20) /* the longest script that is taken */
 
-/* One file that is put into /sandbox before the program starts. Its bytes come from data, or from fd if data is NULL. */
+/* One file that is put into /sandbox before the program starts. Its bytes come from data, or from fd if data
+ * is NULL. */
 struct gb_file {
     const char *name; /* relative, see gb_text_is_relative_name */
     const char *data;

@@ -1,4 +1,5 @@
-/* without CALL[=ERRNO][,CALL…] PROGRAM ARG…: runs a program on a kernel that lacks these system calls, or so it seems. Tests only. */
+/* without CALL[=ERRNO][,CALL…] PROGRAM ARG…: runs a program on a kernel that lacks these system calls, or so
+ * it seems. Tests only. */
 #include <errno.h>
 #include <seccomp.h>
 #include <stdio.h>

@@ -116,6 +116,48 @@ def test_box_is_in_its_cgroup(sleeper):
     assert len(joined) == (1 if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else 4), paths
 
 
+def test_cgroup_has_the_limits(sleeper):
+    """The first wall, file by file: the second one (rlimits) would hide a missing line here."""
+    mib = 1 << 20
+    where = dict(line.split(":", 2)[1:] for line in sleeper.read("cgroup").splitlines())
+    if "memory" in where:
+        want = {"memory": {"memory.limit_in_bytes": str(280 * mib), "memory.memsw.limit_in_bytes": str(356 * mib), "memory.swappiness": "0"},
+                "pids": {"pids.max": "65"}, "cpu": {"cpu.cfs_quota_us": "100000", "cpu.cfs_period_us": "100000"}}
+    else:
+        want = {"": {"memory.max": str(356 * mib), "memory.high": str(256 * mib), "memory.swap.max": "0", "memory.oom.group": "1",
+                     "pids.max": "65", "cpu.max": "100000 100000"}}
+    for controller, files in want.items():
+        directory = pathlib.Path("/sys/fs/cgroup", controller, where[controller].lstrip("/"))
+        for name, value in files.items():
+            if (directory / name).exists():
+                assert (directory / name).read_text().strip() == value, name
+
+
+def test_limits_without_a_cgroup_hold_for_each_process(gb):
+    """What is left when the operator accepts a host without cgroups, and that the receipt says so."""
+    if MODE == "root":
+        command = ["setpriv", "--reuid", "20001", "--regid", "20001", "--clear-groups"]
+    else:
+        command = []
+    env = {k: v for k, v in os.environ.items() if k != "GLOVEBOX_CGROUP_PARENT"}
+    program = pathlib.Path(gb.program)
+    if MODE == "root":  # another user may not be able to reach the build
+        with open(program, "rb") as f:
+            fd = os.memfd_create("glovebox", 0)
+            os.write(fd, f.read())
+        os.fchmod(fd, 0o755)
+        program = f"/proc/self/fd/{fd}"
+    else:
+        fd = -1
+    code = "import resource\nprint(resource.getrlimit(resource.RLIMIT_DATA))\nx = bytearray(512 << 20)"
+    args = [*command, program, "run", "--json", "--allow-degraded", "cgroup,ns-cgroup", "-c", code]
+    done = subprocess.run(args, env=env, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=[fd] if fd >= 0 else [])
+    result = json.loads(done.stdout)
+    assert result["stdout"] == f"({256 << 20}, {256 << 20})\n" and "MemoryError" in result["stderr"], result
+    assert result["enforced"]["cgroup"]["version"] == 0 and result["enforced"]["limits"]["max_cpu_percent"] is None
+    assert result["enforced"]["limits_hold_for"] == "process" and result["enforced"]["degraded"] == ["cgroup"]
+
+
 def test_two_boxes_have_different_uids_neither_ours(gb, sleeper):
     with Sleeper(gb) as other:
         uids = {int(box.status("Uid").split()[0]) for box in (sleeper, other)}

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 
@@ -53,7 +54,7 @@ def planted(tmp_path_factory):
 
 
 def run_probe(gb, planted, name, skip=""):
-    env = {**os.environ, "GLOVEBOX_TEST_SKIP": skip}
+    env = {**os.environ, "GLOVEBOX_TEST_SKIP": skip + "," + os.environ.get("GLOVEBOX_TEST_SKIP", "")}
     program = "./glovebox-probe" if "pivot" in skip else "/sandbox/glovebox-probe"
     command = [gb.program, "run", "--file", PROBE, "--mount", f"{planted}:/data", "--", program, name]
     if MODE == "root":  # a mount table whose changes spread, but not to the host
@@ -76,6 +77,34 @@ def test_probes_hold_with_everything_planted(gb, planted):
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert len(lines) == len(probes()), done
     assert [line for line in lines if line[1] == "ESCAPED"] == []
+
+
+def test_nothing_of_the_callers_state_comes_in(gb):
+    """Signals ignored and blocked, another umask, personality, priority and core limit: all things that a caller may have and a box must not."""
+    script = f"""
+        trap '' HUP USR1 USR2 CHLD PIPE; umask 0777; ulimit -c $(ulimit -Hc); cd {BUILD}
+        exec setarch -R {'nice -n -5' if MODE == 'root' else ''} "$@"
+    """
+    for name in ["inherited", "limits", "work_dir"]:
+        command = ["sh", "-c", script, "sh", gb.program, "run", "--file", str(PROBE), "--", "/sandbox/glovebox-probe", name]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, preexec_fn=block_signals)
+        assert done.returncode == 0, (name, done)
+
+
+def block_signals():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGRTMIN, signal.SIGTERM})
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("name,walls", [(name, walls) for name, walls in probes() if "+" in walls])
+def test_each_wall_holds_alone(gb, planted, name, walls):
+    """Defence in depth is only worth something if each wall would hold without the others."""
+    for wall in walls.split("+"):
+        others = [other for other in walls.split("+") if other != wall]
+        if "ns-user" in others:
+            others += ["idmap", "identity", "no-nested-userns"]
+        done = run_probe(gb, planted, name, ",".join(others))
+        assert done.returncode == 0, (wall, done)
 
 
 @pytest.mark.testbuild

@@ -1,5 +1,6 @@
-/* soak RUNS THREADS: many boxes of every kind, polite and hostile, from one process; then looks at what is left behind. Prints one line for each kind and
- * one for each thing that must be as before. Exit code 1 if anything is not. */
+/* soak RUNS THREADS: many boxes of every kind, polite and hostile, from one process; then looks at what is
+ * left behind. Prints one line for each kind and one for each thing that must be as before. Exit code 1 if
+ * anything is not. */
 #include "glovebox.h"
 
 #include <dirent.h>
@@ -23,16 +24,46 @@ static const struct kind {
         {"failing", "exit 3", "error", NULL, {{0}}, 6},
         {"killed by itself", "kill -SEGV $$", "error", NULL, {{0}}, 4},
         {"flood", "yes | head -c 3000000", "success", NULL, {{"max_output_bytes", "1000"}}, 4},
-        {"left in background", "(setsid sleep 100 &) ; (nohup sleep 100 >/dev/null 2>&1 &) ; exit 0", "success", NULL, {{0}}, 8},
+        {"left in background",
+         "(setsid sleep 100 &) ; (nohup sleep 100 >/dev/null 2>&1 &) ; exit 0",
+         "success",
+         NULL,
+         {{0}},
+         8},
         {"closed streams", "exec 0<&- 1>&- 2>&-; exit 0", "success", NULL, {{0}}, 3},
-        {"disk", "head -c 9000000 /dev/zero > /tmp/x; [ $? -ne 0 ]", "success", NULL, {{"max_disk_mb", "4"}}, 4},
+        {"disk",
+         "head -c 9000000 /dev/zero > /tmp/x; [ $? -ne 0 ]",
+         "success",
+         NULL,
+         {{"max_disk_mb", "4"}},
+         4},
         {"sleep", "sleep 100", "timeout", "timeout", {{"timeout_seconds", "0.1"}}, 4},
         {"waits for input", "cat", "success", NULL, {{0}}, 3},
-        {"ignores signals", "trap '' HUP INT TERM QUIT; while :; do sleep 100; done", "timeout", "timeout", {{"timeout_seconds", "0.1"}}, 3},
-        {"double fork", "(setsid sh -c 'trap \"\" TERM; while :; do :; done' &) ; sleep 100", "timeout", "timeout", {{"timeout_seconds", "0.1"}}, 2},
+        {"ignores signals",
+         "trap '' HUP INT TERM QUIT; while :; do sleep 100; done",
+         "timeout",
+         "timeout",
+         {{"timeout_seconds", "0.1"}},
+         3},
+        {"double fork",
+         "(setsid sh -c 'trap \"\" TERM; while :; do :; done' &) ; sleep 100",
+         "timeout",
+         "timeout",
+         {{"timeout_seconds", "0.1"}},
+         2},
         {"stops itself", "kill -STOP $$", "timeout", "timeout", {{"timeout_seconds", "0.1"}}, 2},
-        {"fork storm", "(f() { f | f & }; f) & exec sleep 100", "timeout", "timeout", {{"timeout_seconds", "0.2"}, {"max_pids", "30"}}, 3},
-        {"memory", "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done", "resource_exceeded", "memory", {{"max_memory_mb", "16"}, {"max_disk_mb", "4"}}, 1},
+        {"fork storm",
+         "(f() { f | f & }; f) & exec sleep 100",
+         "timeout",
+         "timeout",
+         {{"timeout_seconds", "0.2"}, {"max_pids", "30"}},
+         3},
+        {"memory",
+         "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done",
+         "resource_exceeded",
+         "memory",
+         {{"max_memory_mb", "16"}, {"max_disk_mb", "4"}},
+         1},
         {"no such program", NULL, NULL, NULL, {{0}}, 1},
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -55,7 +86,8 @@ static bool ended_right(const struct kind *k, struct gb_run *run, int r)
     if (!k->code)
         return r < 0 && !strcmp(gb_run_error_code(run), "runtime_missing");
     const char *reason = gb_run_kill_reason(run);
-    return r == 0 && !strcmp(gb_run_status(run), k->status) && (k->reason ? reason && !strcmp(reason, k->reason) : !reason);
+    return r == 0 && !strcmp(gb_run_status(run), k->status) &&
+           (k->reason ? reason && !strcmp(reason, k->reason) : !reason);
 }
 
 static void one(unsigned n)
@@ -73,7 +105,8 @@ static void one(unsigned n)
     if (!r)
         r = gb_run_start(run);
     if (!ended_right(k, run, r) && atomic_fetch_add(&wrong, 1) < 20)
-        printf("WRONG %s: %s %s %s\n", k->name, gb_run_status(run), gb_run_kill_reason(run) ? gb_run_kill_reason(run) : "-", gb_run_error(run));
+        printf("WRONG %s: %s %s %s\n", k->name, gb_run_status(run),
+               gb_run_kill_reason(run) ? gb_run_kill_reason(run) : "-", gb_run_error(run));
     atomic_fetch_add(&done_of[k - kinds], 1);
     gb_run_free(run);
 }
@@ -168,8 +201,12 @@ static const struct thing {
     const char *name;
     long (*count)(void);
     long slack;
-} things[] = {{"descriptors", open_descriptors, 0}, {"cgroups", cgroups, 0},         {"mounts", mounts, 0},
-              {"children", children, 0},            {"directories", directories, 0}, {"resident KiB", resident_kib, MEMORY_SLACK}};
+} things[] = {{"descriptors", open_descriptors, 0},
+              {"cgroups", cgroups, 0},
+              {"mounts", mounts, 0},
+              {"children", children, 0},
+              {"directories", directories, 0},
+              {"resident KiB", resident_kib, MEMORY_SLACK}};
 #define THINGS (sizeof(things) / sizeof(things[0]))
 
 int main(int argc, char **argv)

@@ -2,8 +2,8 @@
  * looks at. The verdicts are compared with a golden file that people can read: a change of the policy shows
  * as a change of that file.
  *
- *   test_filter GOLDEN            compares
- *   test_filter GOLDEN --update   writes the golden file anew; then read the difference before you keep it
+ *   test_filter [GOLDEN]            compares
+ *   test_filter [GOLDEN] --update   writes the golden file anew; then read the difference before you keep it
  *
  * Built twice: with the native filter, and with that of the other architecture (-DOTHER_ARCH), whose array
  * then takes the place of the native one. */
@@ -54,7 +54,7 @@ static const struct {
         {469, "file_setattr"},
 };
 
-static const char *golden;
+static const char *golden = GOLDEN;
 static bool update;
 
 /* --- the interpreter --- */
@@ -483,12 +483,12 @@ static void kernel_takes_it(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf(stderr, "usage: test_filter GOLDEN [--update]\n");
-        return 2;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--update"))
+            update = true;
+        else
+            golden = argv[i];
     }
-    golden = argv[1];
-    update = argc > 2 && !strcmp(argv[2], "--update");
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(same_as_golden),   cmocka_unit_test(well_formed),
             cmocka_unit_test(short_paths),      cmocka_unit_test(environment),
