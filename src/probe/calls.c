@@ -205,7 +205,7 @@ enum verdict probe_unknown_calls(void)
     /* Calls of kernels newer than the policy: memfd_secret, map_shadow_stack, the lsm calls, mseal, the
      * xattrat calls; and numbers that no kernel has. */
     static const long numbers[] = {447, 453, 459, 460, 461, 462, 463, 464,
-                                   465, 466, 467, 468, 480, 511, 600, 1023};
+                                   465, 466, 468, 480, 511, 600, 1023};
     for (size_t i = 0; i < COUNT(numbers); i++) {
         int error = try_call(numbers[i], -1, -1, -1, -1, -1, -1);
         if (error != ENOSYS)
