@@ -218,6 +218,8 @@ static int make_dirs(struct gb_cgroup *cg, size_t count)
         if (mkdirat(cg->parent_fd[i], cg->name, 0755) && !(errno == EEXIST && same_hierarchy(cg, i)))
             return -errno;
         cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
+        if (cg->fd[i] == -EACCES && !fchmodat(cg->parent_fd[i], cg->name, 0755, 0)) /* an odd umask of the caller's */
+            cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
         /* Until the first directory is locked, a sweeper may take it for a dead one's. */
         struct stat st;
         if (i == 0 &&
