@@ -113,6 +113,10 @@ static int open_stdio(struct gb_box *box, struct gb_err *err)
     for (size_t i = 0; i < ARRAY_LEN(ours); i++)
         if (fcntl(ours[i], F_SETFL, O_NONBLOCK))
             return gb_err_set(err, GB_ERR_INTERNAL, errno, "set up a pipe");
+    /* Theirs, so that the program can open /dev/stdout and its like. */
+    for (size_t i = 0; box->host_uid != geteuid() && i < ARRAY_LEN(box->box_stdio); i++)
+        if (fchown(box->box_stdio[i], box->host_uid, box->host_gid))
+            return gb_err_set(err, GB_ERR_INTERNAL, errno, "give a pipe to the box");
     return 0;
 }
 
@@ -277,11 +281,11 @@ int gb_launch(struct gb_box *box, struct gb_err *err)
         return gb_err_set(err, GB_ERR_LAYER, errno, "open /proc");
     int r = gb_channel_open(box, err);
     if (!r)
-        r = open_stdio(box, err);
-    if (!r)
         r = open_image(box, err);
     if (!r)
         r = gb_steps_run(box, GB_SIDE_PREPARE, err);
+    if (!r)
+        r = open_stdio(box, err);
     if (r)
         return r;
     long pid = clone_box(box);

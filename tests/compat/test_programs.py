@@ -393,3 +393,11 @@ git gc -q; git fsck --strict 2>&1; git clone -q . ../copy; git -C ../copy status
 
 def test_a_program_after_dashes_needs_no_shell(gb):
     assert works(gb.json("--", "printf", "%s|", "a b", "$HOME", "*", "")) == "a b|$HOME|*||"
+
+
+def test_standard_streams_by_name(gb):
+    """Shell scripts write to /dev/stderr all the time; the pipes behind it must belong to the box's user."""
+    script = "cat /dev/stdin > /dev/stdout; echo oops > /dev/stderr; echo more >> /proc/self/fd/1; cat < /dev/fd/0"
+    for shell in ("sh", "bash"):
+        result = gb.json("--lang", shell, "-c", script, input=b"in\n")
+        assert (result["stdout"], result["stderr"]) == ("in\nmore\n", "oops\n"), result

@@ -1,0 +1,121 @@
+"""Attacks of the checklist that need a stage of their own: a prepared host, a prepared root file system, two runs, or a lot of something."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+
+def available_mib():
+    return int(pathlib.Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) // 1024
+
+
+def test_a_false_proc_is_not_trusted(gb):
+    """CVE-2025-52881: somebody has mounted something else over /proc; id maps must not be written through it."""
+    script = 'mount -t tmpfs none /proc && mkdir -p /proc/self && exec "$0" run -c "print(1)"'
+    unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+    done = subprocess.run([*unshare, "sh", "-c", script, gb.program], capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 125 and done.stdout == b"" and done.stderr.count(b"\n") == 1, done
+
+
+def test_locks_on_shared_files_end_with_the_run(gb):
+    lock = "import fcntl; f = open('/usr/bin/env'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('locked')"
+    assert [gb.ok(lock) for _ in range(2)] == ["locked\n"] * 2
+
+
+def test_leases_on_shared_files_are_refused(gb):
+    code = "import fcntl\nf = open('/usr/bin/env')\ntry:\n    fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_RDLCK); print('leased')\nexcept PermissionError: print('refused')"
+    assert gb.ok(code) == "refused\n"
+
+
+def test_setuid_files_of_a_root_file_system_gain_nothing(gb, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "bin").mkdir(parents=True)
+    for directory in (tmp_path, tree):
+        directory.chmod(0o755)
+    shutil.copy("/bin/busybox", tree / "bin/busybox")
+    (tree / "bin/id").symlink_to("busybox")
+    (tree / "bin/busybox").chmod(0o6755)
+    done = gb.run("--rootfs", tree, "--", "/bin/id")
+    assert done.stdout.split()[0] in (b"uid=1000", b"uid=1000(sandbox)"), done
+
+
+def test_stdio_tricks_neither_block_nor_grow_the_supervisor(gb):
+    code = """
+import fcntl, os
+for fd in (1, 2):
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
+    try: fcntl.fcntl(fd, 1031, 1 << 20)     # F_SETPIPE_SZ
+    except OSError: pass
+again = os.open('/proc/self/fd/1', os.O_WRONLY)
+for fd in (1, again):
+    try:
+        for _ in range(200): os.write(fd, b'x' * 65536)
+    except BlockingIOError: pass
+r, w = os.pipe()
+for _ in range(1000):
+    os.write(w, b'y' * 4096)
+    try: os.splice(r, 1, 4096)
+    except BlockingIOError: os.read(r, 65536)
+os.closerange(0, 256)
+os._exit(0)
+"""
+    # os.splice came with Python 3.10; the box's is at least that on every supported distribution
+    result = gb.python(code, "--max-output-bytes", 1000)
+    assert result["status"] == "success" and result["truncated"] and len(result["stdout"]) == 1000, result
+
+
+def test_fileless_exec_is_allowed_and_confined(gb):
+    """The exec policy of the default profile: anything may be run, from anywhere, since nothing it is can leave the box."""
+    code = """
+import os
+fd = os.memfd_create('x')
+os.write(fd, open('/usr/bin/grep', 'rb').read())
+os.execve(fd, ['grep', 'Seccomp:', '/proc/self/status'], {})
+"""
+    assert gb.ok(code) == "Seccomp:\t2\n"
+
+
+def test_orphans_are_reaped(gb):
+    code = """
+import os
+for _ in range(5000):
+    if os.fork() == 0:
+        if os.fork() == 0: os._exit(0)
+        os._exit(0)
+    os.wait()
+print(sum(n.isdigit() for n in os.listdir('/proc')))
+"""
+    assert int(gb.ok(code, "--max-cpu-seconds", 60, "--timeout-seconds", 120)) < 64
+
+
+def test_too_many_arguments_are_a_clean_error(gb):
+    done = gb.run("--", "true", *["x" * 120000 for _ in range(15)])
+    assert done.returncode == 0, done.stderr
+    code = "import subprocess, sys\ntry: subprocess.run(['true'] + ['x' * 100000] * 100)\nexcept OSError as e: print(e.errno)"
+    assert gb.ok(code) == "7\n"
+
+
+KERNEL_MEMORY = {
+    "pipes": "import os, fcntl\nwhile True:\n    r, w = os.pipe()\n    fcntl.fcntl(w, 1031, 1 << 20)\n    os.set_blocking(w, False)\n    os.write(w, b'x' * (1 << 20))",
+    "sockets": "import socket\nwhile True:\n    a, b = socket.socketpair(); a.setblocking(False)\n    globals().setdefault('k', []).append((a, b))\n    try:\n        while True: a.send(b'x' * 65536)\n    except BlockingIOError: pass",
+    "System V memory": "import ctypes\nlibc = ctypes.CDLL(None); libc.shmat.restype = ctypes.c_void_p\nwhile True:\n    i = libc.shmget(0, 8 << 20, 0o1600); ctypes.memset(libc.shmat(i, 0, 0), 1, 8 << 20)",
+    "threads": "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(8,)).start()",
+    "timers": "import ctypes\nlibc = ctypes.CDLL(None); t = ctypes.c_void_p()\nn = 0\nwhile libc.timer_create(1, 0, ctypes.byref(t)) == 0: n += 1\nprint(n)",
+    "watches": "import ctypes, os\nlibc = ctypes.CDLL(None); fd = libc.inotify_init()\nfor i in range(200000):\n    os.mkdir(f'/tmp/{i}'); libc.inotify_add_watch(fd, f'/tmp/{i}'.encode(), 2)",
+    "page tables": "import mmap\nm = []\nwhile True:\n    x = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.append(x)\n    for o in range(0, 1 << 30, 2 << 20): x[o:o + 1]",
+    "file locks": "import fcntl, os\nf = open('/tmp/l', 'w')\nfor i in range(0, 4000000, 2): fcntl.lockf(f, fcntl.LOCK_EX, 1, i)",
+    "message queues": "import ctypes\nlibc = ctypes.CDLL(None)\nwhile (q := libc.msgget(0, 0o1600)) >= 0:\n    while libc.msgsnd(q, b'\\1' * 8192, 8000, 0o4000) == 0: pass\nprint('full')",
+}
+
+
+@pytest.mark.parametrize("name", KERNEL_MEMORY)
+def test_memory_by_other_doors_is_bounded(gb, name):
+    """Kernel objects and buffers: the program either meets a limit of its own or is killed, and the host loses no more than the limits in between."""
+    before = available_mib()
+    result = gb.python(KERNEL_MEMORY[name], "--max-memory-mb", 64, "--max-disk-mb", 16, "--timeout-seconds", 30, "--max-cpu-seconds", 3)
+    assert result["status"] in ("success", "error", "resource_exceeded", "timeout"), result
+    assert result["resource_usage"]["memory_peak_mb"] <= 64 + 16 + 32, result["resource_usage"]
+    assert before - available_mib() < 1024  # gone again, but for the noise of the neighbours
