@@ -2,9 +2,9 @@
 MESON_ARGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-BUILD_PACKAGES := gcc meson ninja-build pkg-config python3 libseccomp-dev libmd-dev
+BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-dev libmd-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-pytest-timeout libcmocka-dev clang-format clang-tidy \
-	python3-numpy python3-pandas python3-matplotlib nodejs git perl gcc util-linux strace \
+	python3-numpy python3-pandas python3-matplotlib nodejs git perl g++ util-linux \
 	qemu-system-x86 busybox-static cpio dpkg-dev
 BENCH_PACKAGES := $(BUILD_PACKAGES) bubblewrap
 
@@ -33,6 +33,7 @@ serve: build
 test:
 	$(call need,$(TEST_PACKAGES))
 	@$(SUDO) tests/run
+	@[ -z "$(SUDO)" ] || $(SUDO) chown -R $$(id -u):$$(id -g) build build-test build-asan
 
 mutants:
 	$(call need,$(TEST_PACKAGES))

@@ -7,8 +7,10 @@
  *     gb_run_free(run);
  *
  * Setters copy what they are given and return 0 or a negative errno; gb_run_error() then says in words what
- * was wrong. A run is used once. Different runs may be used from different threads at the same time; one run
- * from one thread. Every function is safe to call on a failed run. */
+ * was wrong, and gb_run_start() refuses a run of which a setter failed. A run is used once; gb_run_start()
+ * waits for its end, and its thread must live that long: the box dies with the thread that started it.
+ * Different runs may be used from different threads at the same time; one run from one thread. Every function
+ * is safe to call on a failed run. */
 #pragma once
 
 #include <stddef.h>

@@ -8,6 +8,7 @@
 #include "sandbox/steps.h"
 #include "sandbox/supervise.h"
 
+#include <errno.h>
 #include <sha2.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +55,14 @@ static int native_run(const struct gb_spec *spec, gb_backend_output_fn *on_outpu
         hash_policy(spec, box.receipt.policy_hash); /* the program is starting meanwhile */
         r = gb_supervise(&box, on_output, context, result, err);
     }
-    if (!r)
+    if (r == -ECANCELED) { /* before the program started: an end like any other */
+        *result = (struct gb_result){.status = GB_STATUS_CANCELLED,
+                                     .kill_reason = "cancelled",
+                                     .exit_code = -1,
+                                     .enforced = box.receipt};
+        *err = (struct gb_err){0};
+        r = 0;
+    } else if (!r)
         r = gb_outputs_collect(&box, result, err);
     gb_box_done(&box);
     return r;

@@ -54,6 +54,7 @@ void gb_err_hint(struct gb_err *err, const char *fmt, ...)
     size_t used = strlen(err->text);
     if (used + 3 >= sizeof(err->text))
         return;
+    err->hinted = 1;
     memcpy(err->text + used, "; ", 3);
     va_list ap;
     va_start(ap, fmt);

@@ -16,6 +16,7 @@ enum gb_error_code {
 struct gb_err {
     int32_t code;   /* enum gb_error_code */
     int32_t errnum; /* positive errno, 0 if none */
+    int32_t hinted; /* the text says how to mend it */
     char step[24];  /* the confinement step that failed, or "" */
     char text[480];
 };

@@ -1,13 +1,15 @@
 #include "base/fd.h"
 
 #include "base/auto.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int gb_fd_write_all(int fd, const void *data, size_t len)
@@ -106,6 +108,27 @@ int gb_fd_each(int dir_fd, int (*each)(void *context, const char *name), void *c
                 return r;
         }
     }
+}
+
+int gb_fd_open_parent(int dir_fd, const char *name, const char **ret_leaf)
+{
+    AUTO_FD here = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
+    for (const char *slash; here >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
+        char part[NAME_MAX + 1];
+        if ((size_t)(slash - name) >= sizeof(part))
+            return -ENAMETOOLONG;
+        memcpy(part, name, (size_t)(slash - name));
+        part[slash - name] = '\0';
+        if (mkdirat(here, part, 0755) && errno != EEXIST)
+            return -errno;
+        int next = gb_sys_openat2(here, part, O_PATH | O_DIRECTORY, GB_BENEATH);
+        close(here);
+        here = next;
+    }
+    if (here < 0)
+        return -errno;
+    *ret_leaf = name;
+    return TAKE_FD(here);
 }
 
 ssize_t gb_fd_copy(int out_fd, int in_fd)

@@ -17,5 +17,9 @@ int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value);
 /* Calls each(context, name) for the entries of an open directory but "." and "..", until it returns non-zero,
  * which is then returned. Allocates nothing, so it can be used after a fork. */
 int gb_fd_each(int dir_fd, int (*each)(void *context, const char *name), void *context);
+/* Opens the directory that dir_fd/name goes into, making what is missing on the way, and points *ret_leaf at
+ * the last part of name. No link is followed: a part that is one is an error (ELOOP). Returns a descriptor
+ * (O_PATH) or -errno. */
+int gb_fd_open_parent(int dir_fd, const char *name, const char **ret_leaf);
 /* Copies up to the end of in_fd. Returns bytes copied or -errno. */
 ssize_t gb_fd_copy(int out_fd, int in_fd);

@@ -4,13 +4,12 @@
  * it out and tries again, so that one missing layer does not hide the next. */
 #include "cli/cli.h"
 
-#include "glovebox.h"
+#include "lib/run.h"
 
 #include "base/auto.h"
 #include "base/json_write.h"
 #include "sandbox/steps.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -38,26 +37,9 @@ static int set_flag(void *context, const struct option_row *row, const char *val
 
 static const struct option_row options[] = {
         {"--json", NULL, "print the table as JSON", set_flag},
-        {"--help", NULL, "this text", set_flag},
+        {"--help", NULL, "this text (also -h)", set_flag},
+        {"-h", NULL, NULL, set_flag},
 };
-
-static unsigned step_index(const char *name)
-{
-    unsigned i = 0;
-    while (i < gb_step_count && strcmp(gb_steps[i].name, name))
-        i++;
-    return i;
-}
-
-/* Is "name" among the steps that the receipt says were applied? */
-static bool applied(const char *json, const char *name)
-{
-    char word[64];
-    snprintf(word, sizeof(word), "\"%s\"", name);
-    const char *list = strstr(json, "\"steps\":["), *end = list ? strchr(list, ']') : NULL,
-               *at = list ? strstr(list, word) : NULL;
-    return at && at < end;
-}
 
 /* One try, with what is known to be missing left out. Returns whether there is more to learn. */
 static bool try_box(struct doctor *d)
@@ -78,14 +60,15 @@ static bool try_box(struct doctor *d)
     gb_run_allow_degraded(run, left_out);
     bool again = false;
     if (gb_run_start(run) == 0) {
-        const char *json = gb_run_json(run);
+        const uint64_t applied = gb_run_result(run)->enforced.applied;
         for (unsigned i = 0; i < gb_step_count; i++)
             if (d->finding[i] != MISSING)
-                d->finding[i] = applied(json, gb_steps[i].name) ? USED : NOT_NEEDED;
+                d->finding[i] = applied >> i & 1 ? USED : NOT_NEEDED;
         d->box_starts = true;
     } else {
-        unsigned i = step_index(gb_run_error_step(run));
-        if (i < gb_step_count) {
+        const struct gb_step *step = gb_steps_find(gb_run_error_step(run));
+        if (step) {
+            const size_t i = (size_t)(step - gb_steps);
             again = gb_steps[i].may_degrade && d->finding[i] != MISSING;
             d->finding[i] = MISSING;
             snprintf(d->why[i], sizeof(d->why[i]), "%s", gb_run_error(run));

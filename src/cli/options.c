@@ -77,6 +77,8 @@ void options_print(const struct option_row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         char left[64];
+        if (!rows[i].help)
+            continue; /* a second name of the row before */
         snprintf(left, sizeof(left), "%s%s%s", rows[i].name, rows[i].value ? " " : "",
                  rows[i].value ? rows[i].value : "");
         printf("  %-28s %s\n", left, rows[i].help);

@@ -5,17 +5,17 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
-#include "base/sys.h"
-#include "base/text.h"
+#include "sandbox/outputs.h"
 #include "spec/spec.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 
@@ -233,7 +233,8 @@ static const struct option_row options[] = {
         {"--max-pids", "N", "processes and threads (64)", set_limit},
         {"--max-open-files", "N", "open files of each process (256)", set_limit},
         {"--max-output-bytes", "N", "kept of each output stream (1000000)", set_limit},
-        {"--help", NULL, "this text", set_help},
+        {"--help", NULL, "this text (also -h)", set_help},
+        {"-h", NULL, NULL, set_help},
 };
 
 static int print_help(void)
@@ -341,44 +342,16 @@ static int print_rest(struct run_state *s)
 
 /* --- files that come back --- */
 
-/* Opens the directory that `name` goes into, beneath dir, and points *ret_leaf at its last part. */
-static int open_parent(int dir, const char *name, const char **ret_leaf)
-{
-    char part[1024];
-    snprintf(part, sizeof(part), "%s", name);
-    for (char *p = strchr(part, '/'); p; p = strchr(p + 1, '/')) {
-        *p = '\0';
-        AUTO_FD parent = -1; /* each level is made through the one above it, never through a link */
-        char *slash = strrchr(part, '/');
-        if (slash)
-            *slash = '\0';
-        parent = slash ? gb_sys_openat2(dir, part, O_PATH | O_DIRECTORY, GB_BENEATH)
-                       : fcntl(dir, F_DUPFD_CLOEXEC, 3);
-        if (parent < 0)
-            return -errno;
-        if (mkdirat(parent, slash ? slash + 1 : part, 0755) && errno != EEXIST)
-            return -errno;
-        if (slash)
-            *slash = '/';
-        *p = '/';
-    }
-    char *last = strrchr(part, '/');
-    *ret_leaf = last ? name + (last - part) + 1 : name;
-    if (last)
-        *last = '\0';
-    int fd = last ? gb_sys_openat2(dir, part, O_PATH | O_DIRECTORY, GB_BENEATH)
-                  : fcntl(dir, F_DUPFD_CLOEXEC, 3);
-    return fd < 0 ? -errno : fd;
-}
-
 static int save_one(const struct run_state *s, int dir, const char *name, const void *data, size_t len)
 {
     const char *leaf = name;
-    AUTO_FD parent = open_parent(dir, name, &leaf);
+    AUTO_FD parent = gb_fd_open_parent(dir, name, &leaf);
     if (parent < 0)
         return parent;
     char temp[64];
-    snprintf(temp, sizeof(temp), ".glovebox-%d.part", getpid());
+    uint64_t salt = 0;
+    (void)!getrandom(&salt, sizeof(salt), 0);
+    snprintf(temp, sizeof(temp), ".glovebox-%016" PRIx64 ".part", salt);
     AUTO_FD fd = openat(parent, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return -errno;
@@ -422,7 +395,7 @@ static int check_outputs(struct run_state *s)
     if (faccessat(dir, ".", W_OK | X_OK, AT_EACCESS))
         return complain("--out-dir %.200s: %s", s->out_dir, strerror(errno));
     for (size_t i = 0; !s->replace && i < s->output_count; i++)
-        if (!strpbrk(s->outputs[i], "*?[") && !faccessat(dir, s->outputs[i], F_OK, AT_SYMLINK_NOFOLLOW))
+        if (gb_outputs_is_exact(s->outputs[i]) && !faccessat(dir, s->outputs[i], F_OK, AT_SYMLINK_NOFOLLOW))
             return complain("output '%.200s' exists already; --replace overwrites it", s->outputs[i]);
     return 0;
 }
@@ -439,7 +412,10 @@ static int open_cancel(struct gb_run *run, sigset_t *ret_mask)
         sigaddset(&set, cancelling[i]);
     sigprocmask(SIG_BLOCK, &set, ret_mask);
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    gb_run_set_cancel(run, fd);
+    if (fd >= 0)
+        gb_run_set_cancel(run, fd);
+    else
+        sigprocmask(SIG_SETMASK, ret_mask, NULL); /* better killed by a signal than deaf to it */
     return fd;
 }
 

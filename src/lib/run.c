@@ -1,5 +1,5 @@
 /* The library's door: builds a struct gb_spec step by step, hands it to a backend, keeps the result. */
-#include "glovebox.h"
+#include "lib/run.h"
 
 #include "backend/backend.h"
 #include "base/auto.h"
@@ -60,7 +60,9 @@ static int add_bytes(struct strings *list, const char *data, size_t len, char **
 static int add(struct gb_run *run, struct strings *list, const char *text, char **ret_copy)
 {
     int r = add_bytes(list, text, strlen(text), ret_copy);
-    return r ? gb_err_set(&run->err, GB_ERR_USAGE, -r, "too many or too long arguments") : 0;
+    return r ? gb_err_set(&run->err, GB_ERR_USAGE, -r,
+                          "keep '%.60s' (at most %d arguments, variables or patterns)", text, MAX_STRINGS)
+             : 0;
 }
 
 static void free_strings(struct strings *list)
@@ -301,7 +303,10 @@ int gb_run_set_backend(struct gb_run *run, const char *name)
 int gb_run_allow_degraded(struct gb_run *run, const char *layers)
 {
     int r = gb_steps_check_degraded(layers, &run->err);
-    return r ? r : set_text(run, layers, &run->spec.degraded);
+    AUTO_FREE char *all = NULL;
+    if (!r && run->spec.degraded && asprintf(&all, "%s,%s", run->spec.degraded, layers) < 0)
+        return gb_err_set(&run->err, GB_ERR_BUSY, ENOMEM, "keep the list of layers");
+    return r ? r : set_text(run, all ? all : layers, &run->spec.degraded);
 }
 
 int gb_run_set_stdin(struct gb_run *run, int fd)
@@ -328,6 +333,8 @@ int gb_run_start(struct gb_run *run)
     if (run->started)
         return gb_err_set(&run->err, GB_ERR_USAGE, 0, "a run is started once");
     run->started = true;
+    if (run->err.code != GB_ERR_NONE)
+        return -EINVAL; /* a setter failed: what would run is not what was asked for; the error stands */
     if (!run->argv.count)
         return gb_err_set(&run->err, GB_ERR_USAGE, 0, "there is nothing to run");
     for (size_t i = 0; i < run->args.count; i++) {
@@ -359,6 +366,11 @@ const char *gb_run_error_code(const struct gb_run *run)
 const char *gb_run_error_step(const struct gb_run *run)
 {
     return run->err.step;
+}
+
+const struct gb_result *gb_run_result(const struct gb_run *run)
+{
+    return &run->result;
 }
 
 const char *gb_run_status(const struct gb_run *run)

@@ -131,5 +131,5 @@ int main(int argc, char **argv)
             return (int)v;
         }
     }
-    return 0;
+    return strcmp(verb, "all") && strcmp(verb, "list") ? 3 : 0;
 }

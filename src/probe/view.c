@@ -151,8 +151,12 @@ enum verdict probe_etc_contents(void)
     static const char *const known[] = {"alternatives", "fonts",       "group",  "hostname",
                                         "hosts",        "ld.so.cache", "passwd", "nsswitch.conf",
                                         "ssl",          "matplotlibrc"};
-    if (access("/etc/passwd", R_OK))
-        return escaped("there is no /etc/passwd of the box's own");
+    const char *passwd = slurp("/etc/passwd");
+    int lines = 0;
+    for (const char *p = passwd; (p = strchr(p, '\n')); p++)
+        lines++;
+    if (lines != 3 || !strstr(passwd, "\nsandbox:x:1000:"))
+        return escaped("/etc/passwd is not the box's own: %d lines", lines);
     const char *other = stranger("/etc", known, COUNT(known), false);
     return other ? escaped("/etc holds '%s'", other) : HELD;
 }

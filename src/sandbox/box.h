@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#define GB_BOX_BUFFER ((size_t)128 * 1024)
+
 struct gb_box {
     const struct gb_spec *spec;
     struct gb_receipt receipt;
@@ -24,6 +26,8 @@ struct gb_box {
     int channel, stdin_fd, out_fd[2]; /* our ends; out_fd is stdout, stderr */
     int scratch_fd;                   /* root of the box's writable file system */
 
+    char *buffer; /* GB_BOX_BUFFER bytes for the streams */
+
     /* ends that the box inherits */
     int box_channel, box_stdio[3];
     int image_fd; /* glovebox-init */
@@ -34,5 +38,7 @@ struct gb_box {
 };
 
 void gb_box_init(struct gb_box *box, const struct gb_spec *spec);
+/* Closes the ends that only the box needs. */
+void gb_box_close_ends(struct gb_box *box);
 /* Closes what is left open and removes the cgroup; the box must be dead. */
 void gb_box_done(struct gb_box *box);

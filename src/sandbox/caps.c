@@ -56,7 +56,7 @@ int gb_caps_drop(struct gb_box *box, struct gb_err *err)
     while (GB_WALL("bounding") && !prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
         cap++;
     if (GB_WALL("bounding") &&
-        (errno != EINVAL || cap < CAP_LAST_CAP)) /* EINVAL: there is no such capability any more */
+        (errno != EINVAL || cap == 0)) /* EINVAL: there is no such capability any more */
         return gb_err_set(err, GB_ERR_LAYER, errno, "drop capability %lu from the bounding set", cap);
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}};

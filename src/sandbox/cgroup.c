@@ -4,11 +4,13 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "base/wall.h"
+#include "sandbox/steps.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,12 +23,11 @@
 #include <unistd.h>
 
 #define CG_MOUNT   "/sys/fs/cgroup"
-#define CG_PREFIX  "glovebox-"
+#define CG_PREFIX  "glovebox.box-" /* nobody else's cgroup has such a name */
 #define MIB        ((int64_t)1 << 20)
 #define PERIOD_US  100000 /* the kernel's own default for the cpu quota */
 #define SMALL_STEP (MIB / 4)
 #define HEADROOM   (24 * MIB) /* v1: what may be used between two looks */
-#define KILL_PIDS  4096
 #define STAT_BYTES 8192
 
 static const char *const controller_names[GB_CG_COUNT] = {"memory", "pids", "cpu", "cpuacct"};
@@ -173,11 +174,14 @@ static int v2_open_parent(const struct gb_spec *spec, struct gb_err *err)
 
 /* --- making it --- */
 
+/* Removes the directory of that name in every hierarchy; the first, which carries the lock, only when the
+ * others are gone, so that none is ever forgotten. */
 static int remove_all(const struct gb_cgroup *cg, const char *name)
 {
     int r = 0;
-    for (size_t i = 0; i < GB_CG_COUNT; i++)
-        if (cg->parent_fd[i] >= 0 && unlinkat(cg->parent_fd[i], name, AT_REMOVEDIR) && errno != ENOENT)
+    for (size_t i = GB_CG_COUNT; i-- > 0;)
+        if (cg->parent_fd[i] >= 0 && (i > 0 || !r) && unlinkat(cg->parent_fd[i], name, AT_REMOVEDIR) &&
+            errno != ENOENT)
             r = -errno;
     return r;
 }
@@ -218,7 +222,8 @@ static int make_dirs(struct gb_cgroup *cg, size_t count)
         if (mkdirat(cg->parent_fd[i], cg->name, 0755) && !(errno == EEXIST && same_hierarchy(cg, i)))
             return -errno;
         cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
-        if (cg->fd[i] == -EACCES && !fchmodat(cg->parent_fd[i], cg->name, 0755, 0)) /* an odd umask of the caller's */
+        if (cg->fd[i] == -EACCES &&
+            !fchmodat(cg->parent_fd[i], cg->name, 0755, 0)) /* an odd umask of the caller's */
             cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
         /* Until the first directory is locked, a sweeper may take it for a dead one's. */
         struct stat st;
@@ -282,8 +287,8 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
                             : write_settings(cg, v1, ARRAY_LEN(v1), err);
 }
 
-/* v1 tells of an OOM kill through an eventfd. (It has marks on usage too, but setting one waits for an RCU
- * grace period.) */
+/* v1 tells through an eventfd that somebody waits for memory. (It has marks on usage too, but setting one
+ * waits for an RCU grace period.) */
 static int v1_watch_oom(struct gb_cgroup *cg)
 {
     AUTO_FD fd = openat(cg->fd[GB_CG_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
@@ -456,37 +461,31 @@ bool gb_cgroup_memory_exceeded(struct gb_cgroup *cg, int64_t scratch_bytes)
     return false;
 }
 
-/* Reads the pids in the cgroup: how many, at most KILL_PIDS. */
-static size_t list_pids(const struct gb_cgroup *cg, pid_t *pids)
+/* v1 has only numbers, which can be reused: what is hit is a process that is in our cgroup after we took hold
+ * of it. */
+static void v1_kill_one(const struct gb_cgroup *cg, pid_t pid)
 {
-    static _Thread_local char text[KILL_PIDS * 8];
-    size_t count = 0;
-    if (gb_fd_get(dir_of(cg, GB_CG_PIDS), "cgroup.procs", text, sizeof(text)) <= 0)
-        return 0;
-    for (char *save, *line = strtok_r(text, "\n", &save); line && count < KILL_PIDS;
-         line = strtok_r(NULL, "\n", &save))
-        pids[count++] = (pid_t)strtol(line, NULL, 10);
-    return count;
+    char path[32], text[2048];
+    AUTO_FD handle = pidfd_open(pid, 0);
+    snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+    if (handle >= 0 && gb_fd_get(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, cg->name))
+        pidfd_send_signal(handle, SIGKILL, NULL, 0);
 }
 
-/* v1 has only numbers, which can be reused: a process is hit only if its number is listed before and after we
- * took hold of it. */
 static void v1_kill(const struct gb_cgroup *cg)
 {
-    static _Thread_local pid_t before[KILL_PIDS], after[KILL_PIDS];
-    static _Thread_local int handles[KILL_PIDS];
-    size_t count = list_pids(cg, before);
-    for (size_t i = 0; i < count; i++)
-        handles[i] = pidfd_open(before[i], 0);
-    size_t still = list_pids(cg, after);
-    for (size_t i = 0; i < count; i++) {
-        bool listed = false;
-        for (size_t k = 0; k < still && !listed; k++)
-            listed = after[k] == before[i];
-        if (listed && handles[i] >= 0)
-            pidfd_send_signal(handles[i], SIGKILL, NULL, 0);
-        gb_auto_close(&handles[i]);
-    }
+    AUTO_FD fd = openat(cg->fd[GB_CG_PIDS], "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    char text[1024];
+    pid_t pid = 0;
+    for (ssize_t n; fd >= 0 && (n = read(fd, text, sizeof(text))) > 0;)
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] != '\n') {
+                pid = pid * 10 + (text[i] - '0');
+                continue;
+            }
+            v1_kill_one(cg, pid);
+            pid = 0;
+        }
 }
 
 void gb_cgroup_kill(const struct gb_cgroup *cg)
@@ -514,8 +513,10 @@ void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage)
     if (!cg->version)
         return;
     usage->cpu_us = gb_cgroup_cpu_us(cg);
-    if (gb_fd_get_int(dir_of(cg, GB_CG_MEMORY), names[cg->version].peak, &usage->memory_peak_bytes))
-        usage->memory_peak_bytes = gb_cgroup_memory_current(cg); /* v2 before 5.19 keeps no peak */
+    int64_t peak;
+    if (!gb_fd_get_int(dir_of(cg, GB_CG_MEMORY), names[cg->version].peak, &peak))
+        usage->memory_peak_bytes =
+                peak; /* v2 before 5.19 keeps none: then what the largest process had stands */
     if (!gb_fd_get_int(dir_of(cg, GB_CG_PIDS), "pids.peak", &usage->pids_peak) && usage->pids_peak > 0)
         usage->pids_peak--; /* init */
 }
@@ -534,4 +535,27 @@ void gb_cgroup_destroy(struct gb_cgroup *cg)
     }
     gb_auto_close(&cg->event_fd);
     gb_cgroup_init(cg);
+}
+
+/* --- rows of the step table --- */
+
+int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err)
+{
+    return gb_cgroup_create(&box->cgroup, box->spec, err);
+}
+
+/* cgroup-join. Should: be the first thing a box does, so that all it ever uses is counted. v2 boxes are born
+ * in their cgroup. */
+int gb_cgroup_step_join(struct gb_box *box, struct gb_err *err)
+{
+    return box->cgroup.version == 1 ? gb_cgroup_join(&box->cgroup, err) : GB_STEP_NOT_APPLICABLE;
+}
+
+/* ns-cgroup. Should: make the box's own cgroup look like the root. So it comes after the box is in it. */
+int gb_cgroup_step_namespace(struct gb_box *box, struct gb_err *err)
+{
+    (void)box;
+    if (unshare(CLONE_NEWCGROUP))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "make a cgroup namespace");
+    return 0;
 }

@@ -1,6 +1,6 @@
 /* Landlock: a second wall on files that holds even if the mount view had a hole, and walls on TCP, abstract
- * sockets and signals where the kernel has them. The kernel's ABI number says what it can; everything it can
- * is handled, so that what no rule allows is denied. */
+ * sockets and signals where the kernel has them. The kernel's ABI number says what it can; everything up
+ * to ABI 6 is handled, so that what no rule allows is denied. */
 #include "sandbox/steps.h"
 
 #include "base/auto.h"
@@ -44,6 +44,8 @@ enum {
 #define DEVICES      (FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE)
 #define EVERYTHING   (FS_ABI1 | FS_REFER | FS_TRUNCATE)
 #define SCRATCH      (EVERYTHING & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK))
+
+#define ABI_USED 6 /* the newest whose walls we use */
 
 int gb_landlock_abi(void)
 {
@@ -112,6 +114,6 @@ int gb_landlock_apply(struct gb_box *box, struct gb_err *err)
         return gb_err_set(err, GB_ERR_LAYER, -r, "add a rule");
     if (syscall(SYS_landlock_restrict_self, ruleset, 0))
         return gb_err_set(err, GB_ERR_LAYER, errno, "enter the ruleset");
-    box->receipt.landlock_abi = abi;
+    box->receipt.landlock_abi = abi < ABI_USED ? abi : ABI_USED;
     return 0;
 }

@@ -26,57 +26,6 @@
 #define SETUP_SECONDS 60 /* a set-up that hangs (a dead network file system below /usr, say) is given up */
 #define MAX_GROUPS    1024
 
-void gb_box_init(struct gb_box *box, const struct gb_spec *spec)
-{
-    *box = (struct gb_box){
-            .spec = spec,
-            .host_uid = geteuid(),
-            .host_gid = getegid(),
-            .lease_fd = -1,
-            .init_pid = -1,
-            .init_fd = -1,
-            .channel = -1,
-            .stdin_fd = -1,
-            .out_fd = {-1, -1},
-            .scratch_fd = -1,
-            .box_channel = -1,
-            .box_stdio = {-1, -1, -1},
-            .image_fd = -1,
-            .proc_fd = -1,
-            .source_fd = -1,
-            .root_fd = -1,
-    };
-    for (size_t i = 0; i < GB_MOUNTS; i++)
-        box->mount_fd[i] = -1;
-    gb_cgroup_init(&box->cgroup);
-    box->receipt.backend = "native";
-    box->receipt.root = spec->rootfs ? "rootfs" : "system";
-    box->receipt.limits = spec->limits;
-    box->receipt.host_uid = box->host_uid;
-}
-
-static void close_box_ends(struct gb_box *box)
-{
-    int *const fds[] = {&box->box_channel,  &box->box_stdio[0], &box->box_stdio[1],
-                        &box->box_stdio[2], &box->image_fd,     &box->proc_fd};
-    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-        if (*fds[i] >= 0)
-            close(TAKE_FD(*fds[i]));
-}
-
-void gb_box_done(struct gb_box *box)
-{
-    int *const fds[] = {&box->init_fd,   &box->channel,   &box->stdin_fd,
-                        &box->out_fd[0], &box->out_fd[1], &box->scratch_fd};
-    close_box_ends(box);
-    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-        if (*fds[i] >= 0)
-            close(TAKE_FD(*fds[i]));
-    gb_cgroup_destroy(&box->cgroup);
-    if (box->lease_fd >= 0)
-        close(TAKE_FD(box->lease_fd)); /* the uid is free again only now that nothing of the box is left */
-}
-
 static int open_image(struct gb_box *box, struct gb_err *err)
 {
     int fd = memfd_create("glovebox-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
@@ -175,26 +124,34 @@ static long clone_box(struct gb_box *box)
     return pid;
 }
 
-/* The clone failed as a whole: ask for each namespace alone, to name the one that is missing. */
+static bool can_clone(uint64_t flags, int cgroup)
+{
+    struct clone_args args = {.flags = flags, .cgroup = (uint64_t)cgroup};
+    long pid = gb_sys_clone3(&args);
+    if (pid == 0)
+        _exit(0);
+    if (pid > 0)
+        (void)waitpid((pid_t)pid, NULL, __WALL);
+    return pid > 0;
+}
+
+/* The clone failed as a whole: ask for each part alone, to name the one that is missing. */
 static int explain_clone(struct gb_box *box, int error, struct gb_err *err)
 {
+    if (error == EAGAIN || error == ENOMEM)
+        return gb_err_set(err, GB_ERR_BUSY, error, "start a process for the box");
     const struct gb_step *culprit = NULL;
-    for (unsigned i = 0; i < gb_step_count && !culprit; i++) {
-        if (gb_steps[i].side != GB_SIDE_CLONE)
-            continue;
-        struct clone_args args = {.flags = CLONE_NEWUSER | gb_steps[i].clone_flag};
-        long pid = gb_sys_clone3(&args);
-        if (pid == 0)
-            _exit(0);
-        if (pid < 0)
+    for (unsigned i = 0; i < gb_step_count && !culprit; i++)
+        if (gb_steps[i].side == GB_SIDE_CLONE &&
+            !can_clone(CLONE_NEWUSER | gb_steps_clone_flag(&gb_steps[i]), 0))
             culprit = &gb_steps[i];
-        else
-            (void)waitpid((pid_t)pid, NULL, __WALL);
-    }
-    (void)box;
-    int r = gb_err_set(err, GB_ERR_LAYER, error, "%s: make the box's namespaces",
-                       culprit ? culprit->name : "namespaces");
-    snprintf(err->step, sizeof(err->step), "%s", culprit ? culprit->name : "ns-user");
+    /* Born into a v2 cgroup: that needs a right on the cgroup above both, which an ordinary user's login
+     * often lacks. */
+    if (!culprit && box->cgroup.version == 2 && !can_clone(CLONE_INTO_CGROUP, box->cgroup.fd[0]))
+        culprit = gb_steps_find("cgroup-join");
+    const char *name = culprit ? culprit->name : "namespaces";
+    int r = gb_err_set(err, GB_ERR_LAYER, error, "%s: start the box", name);
+    snprintf(err->step, sizeof(err->step), "%s", name);
     if (culprit)
         gb_err_hint(err, "%s", culprit->remedy);
     return r;
@@ -202,20 +159,29 @@ static int explain_clone(struct gb_box *box, int error, struct gb_err *err)
 
 /* --- the supervisor's half of the set-up --- */
 
-static int receive(struct gb_box *box, int timeout_ms, struct gb_report *report, struct gb_err *err)
+/* One report of the set-up, or -EAGAIN if none comes before the deadline. */
+static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *report, struct gb_err *err)
 {
-    struct pollfd poller = {.fd = box->channel, .events = POLLIN};
-    int fd, n;
-    do
-        n = poll(&poller, 1, timeout_ms);
-    while (n < 0 && errno == EINTR);
-    if (n == 0)
-        return gb_err_set(err, GB_ERR_INTERNAL, ETIMEDOUT, "the box did not finish its set-up");
+    struct pollfd p[] = {{.fd = box->channel, .events = POLLIN},
+                         {.fd = box->spec->cancel_fd, .events = POLLIN}};
+    int fd;
+    for (;;) {
+        int64_t left_ms = (deadline_us - gb_clock_us()) / 1000;
+        int n = poll(p, ARRAY_LEN(p), left_ms < 0 ? 0 : (int)left_ms);
+        if (p[0].revents)
+            break;
+        if (n > 0)
+            return gb_err_set(err, GB_ERR_INTERNAL, ECANCELED, "cancelled before the program started");
+        if (n == 0)
+            return gb_err_set(err, GB_ERR_BUSY, EAGAIN, "the box did not finish its set-up in time");
+        if (errno != EINTR)
+            return gb_err_set(err, GB_ERR_INTERNAL, errno, "wait for the box");
+    }
     if (gb_channel_receive(box, report, &fd))
         return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "the box died during its set-up");
     if (report->kind == GB_REPORT_SCRATCH) {
         box->scratch_fd = fd;
-        return 0;
+        return fd >= 0 ? 0 : gb_err_set(err, GB_ERR_BUSY, EMFILE, "take the descriptor of the box's files");
     }
     gb_auto_close(&fd);
     if (report->kind == GB_REPORT_FAILED) {
@@ -229,8 +195,9 @@ static int receive(struct gb_box *box, int timeout_ms, struct gb_report *report,
 static int await_ready(struct gb_box *box, struct gb_err *err)
 {
     struct gb_report report = {.kind = -1};
+    const int64_t deadline_us = gb_clock_us() + (int64_t)SETUP_SECONDS * 1000000;
     while (report.kind != GB_REPORT_READY) {
-        int r = receive(box, SETUP_SECONDS * 1000, &report, err);
+        int r = receive(box, deadline_us, &report, err);
         if (r)
             return r;
     }
@@ -276,6 +243,9 @@ static void kill_and_reap(struct gb_box *box)
 
 int gb_launch(struct gb_box *box, struct gb_err *err)
 {
+    box->buffer = malloc(GB_BOX_BUFFER);
+    if (!box->buffer)
+        return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "make the buffers of the streams");
     box->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (box->proc_fd < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "open /proc");
@@ -294,31 +264,8 @@ int gb_launch(struct gb_box *box, struct gb_err *err)
     box->init_pid = (pid_t)pid;
     close(TAKE_FD(box->box_channel));
     r = finish(box, err);
-    close_box_ends(box);
+    gb_box_close_ends(box);
     if (r)
         kill_and_reap(box);
     return r;
-}
-
-/* --- the cgroup's rows of the step table --- */
-
-int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err)
-{
-    return gb_cgroup_create(&box->cgroup, box->spec, err);
-}
-
-/* cgroup-join. Should: be the first thing a box does, so that all it ever uses is counted. v2 boxes are born
- * in their cgroup. */
-int gb_cgroup_step_join(struct gb_box *box, struct gb_err *err)
-{
-    return box->cgroup.version == 1 ? gb_cgroup_join(&box->cgroup, err) : GB_STEP_NOT_APPLICABLE;
-}
-
-/* ns-cgroup. Should: make the box's own cgroup look like the root. So it comes after the box is in it. */
-int gb_cgroup_step_namespace(struct gb_box *box, struct gb_err *err)
-{
-    (void)box;
-    if (unshare(CLONE_NEWCGROUP))
-        return gb_err_set(err, GB_ERR_LAYER, errno, "make a cgroup namespace");
-    return 0;
 }

@@ -352,68 +352,22 @@ int gb_mount_proc(struct gb_box *box, struct gb_err *err)
 
 /* --- mounts --- */
 
-static int make_parents(int dir, const char *path, struct gb_err *err)
-{
-    char part[1024];
-    snprintf(part, sizeof(part), "%s", path);
-    for (char *p = strchr(part, '/'); p; p = strchr(p + 1, '/')) {
-        *p = '\0';
-        if (mkdirat(dir, part, 0755) && errno != EEXIST)
-            return gb_err_set(err, GB_ERR_INPUT, errno, "make the directory '%s'", part);
-        *p = '/';
-    }
-    return 0;
-}
-
 /* mounts. Should: show the directories that the operator named, read-only with all that is mounted below them
  * unless he said otherwise. */
 int gb_mount_extra(struct gb_box *box, struct gb_err *err)
 {
     for (size_t i = 0; i < box->spec->mount_count; i++) {
         const struct gb_mount *m = &box->spec->mounts[i];
-        const char *target = m->target + 1;
-        int r = make_parents(box->root_fd, target, err);
+        const char *leaf;
+        AUTO_FD parent = gb_fd_open_parent(box->root_fd, m->target + 1, &leaf);
+        int r = parent < 0 ? parent
+                : mkdirat(parent, leaf, 0755)
+                        ? -errno
+                        : show_tree(box->mount_fd[i], parent, leaf, m->writable ? NO_PRIVILEGE : RO_SYSTEM);
         if (r)
-            return r;
-        r = mkdirat(box->root_fd, target, 0755) ? -errno
-                                                : show_tree(box->mount_fd[i], box->root_fd, target,
-                                                            m->writable ? NO_PRIVILEGE : RO_SYSTEM);
-        if (r)
-            return gb_err_set(err, GB_ERR_INPUT, -r, "show '%s' at '%s'", m->source, m->target);
+            return gb_err_set(err, GB_ERR_INPUT, -r, "show '%.200s' at '%.200s'", m->source, m->target);
     }
     return box->spec->mount_count ? 0 : GB_STEP_NOT_APPLICABLE;
-}
-
-/* --- files --- */
-
-static int put_file(int dir, const struct gb_file *f, struct gb_err *err)
-{
-    int r = make_parents(dir, f->name, err);
-    if (r)
-        return r;
-    AUTO_FD out = gb_sys_openat2(dir, f->name, O_WRONLY, GB_BENEATH);
-    if (out >= 0)
-        return gb_err_set(err, GB_ERR_USAGE, EEXIST, "two files are called '%s'", f->name);
-    out = openat(dir, f->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, f->mode);
-    if (out < 0)
-        return gb_err_set(err, GB_ERR_INPUT, errno, "make the file '%s' in the box", f->name);
-    ssize_t n = f->data ? gb_fd_write_all(out, f->data, f->len) : gb_fd_copy(out, f->fd);
-    if (n == -ENOSPC)
-        return gb_err_set(err, GB_ERR_INPUT, ENOSPC, "the file '%s' does not fit into max_disk_mb (raise it)",
-                          f->name);
-    return n < 0 ? gb_err_set(err, GB_ERR_INPUT, (int)-n, "copy the file '%s' into the box", f->name) : 0;
-}
-
-/* files. Should: put the call's own files into the still empty /sandbox. */
-int gb_mount_files(struct gb_box *box, struct gb_err *err)
-{
-    AUTO_FD dir = openat(box->root_fd, "sandbox", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0)
-        return gb_err_set(err, GB_ERR_INTERNAL, errno, "open /sandbox");
-    int r = 0;
-    for (size_t i = 0; !r && i < box->spec->file_count; i++)
-        r = put_file(dir, &box->spec->files[i], err);
-    return r;
 }
 
 /* --- pivot, read-only --- */

@@ -23,6 +23,11 @@ struct walk {
     size_t bytes, entries;
 };
 
+bool gb_outputs_is_exact(const char *pattern)
+{
+    return !strpbrk(pattern, "*?[\\");
+}
+
 int gb_outputs_check(const char *pattern, struct gb_err *err)
 {
     if (!gb_text_is_relative_name(pattern))
@@ -52,10 +57,10 @@ static const char *read_file(struct walk *w, int dir, const char *name, struct g
     if (GB_WALL("outputs-one-name") && st.st_nlink != 1)
         return "has several names (hard links)";
     if ((uint64_t)st.st_size > GB_OUTPUT_BYTES - w->bytes)
-        return "is too large";
-    AUTO_FREE char *data = malloc((size_t)st.st_size + 1);
+        return "is more than the 64 MiB that come back together";
+    AUTO_FREE char *data = malloc((size_t)st.st_size + 1); /* one more: an empty file has data too */
     if (!data)
-        return "is too large";
+        return "is more than there is memory for";
     size_t got = 0;
     while (got < (size_t)st.st_size) {
         ssize_t n = read(fd, data + got, (size_t)st.st_size - got);
@@ -91,6 +96,10 @@ static int take(struct walk *w, int dir, const char *name, const char *path)
     if (!out->name)
         return -ENOMEM;
     r->file_count++;
+    if (w->entries > MAX_ENTRIES) {
+        out->skipped = "and all after it: too many entries to look through";
+        return 0;
+    }
     out->skipped = r->file_count == GB_OUTPUT_FILES ? "and any after it: too many files match"
                                                     : read_file(w, dir, name, out);
     return 0;
@@ -105,7 +114,11 @@ static int walk_dir(struct walk *w, int parent, const char *name, const char *pr
         return 0; /* made unreadable by the program: its own loss */
     const int here = dirfd(dir);
     fd = -1; /* the stream owns it now */
-    for (struct dirent *e; (e = readdir(dir)) && w->entries++ < MAX_ENTRIES;) {
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (w->entries++ == MAX_ENTRIES) /* one row says that the rest was not looked at */
+            return take(w, -1, "", prefix);
+        if (w->entries > MAX_ENTRIES)
+            return 0;
         char path[1024];
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
             (size_t)snprintf(path, sizeof(path), "%s%s", prefix, e->d_name) >= sizeof(path) - 1)
@@ -137,7 +150,7 @@ int gb_outputs_collect(const struct gb_box *box, struct gb_result *result, struc
     int r = walk_dir(&w, box->scratch_fd, "sandbox", "", 0);
     /* A name without wildcards was asked for as such: its absence is told. */
     for (size_t i = 0; !r && i < box->spec->output_count; i++)
-        if (!strpbrk(box->spec->outputs[i], "*?[\\") && !was_taken(result, box->spec->outputs[i]))
+        if (gb_outputs_is_exact(box->spec->outputs[i]) && !was_taken(result, box->spec->outputs[i]))
             r = take(&w, -1, "", box->spec->outputs[i]);
     return r ? gb_err_set(err, GB_ERR_INTERNAL, -r, "collect output files") : 0;
 }

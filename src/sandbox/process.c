@@ -64,7 +64,7 @@ int gb_process_reset(struct gb_box *box, struct gb_err *err)
 }
 
 /* die-with-parent. Should: take the whole box down when the supervisor dies, however it dies. The supervisor
- * may have died before this line: then the channel's other end is closed, and the next wait on it fails. */
+ * may have died before this line: then the channel's other end is closed, and the next report on it fails. */
 int gb_process_die_with_parent(struct gb_box *box, struct gb_err *err)
 {
     (void)box;
@@ -98,11 +98,11 @@ int gb_process_descriptors(struct gb_box *box, struct gb_err *err)
     const int want[] = {box->box_stdio[0], box->box_stdio[1], box->box_stdio[2], box->box_channel};
     int high[ARRAY_LEN(want)];
     for (size_t i = 0; i < ARRAY_LEN(want); i++) {
-        high[i] = fcntl(want[i], F_DUPFD_CLOEXEC, 64); /* out of the way of 0 to 3 */
+        high[i] = fcntl(want[i], F_DUPFD_CLOEXEC, GB_INIT_CHANNEL + 1); /* out of the way of 0 to 3 */
         if (high[i] < 0)
             return gb_err_set(err, GB_ERR_LAYER, errno, "move descriptor %d", want[i]);
     }
-    AUTO_FD image = fcntl(box->image_fd, F_DUPFD_CLOEXEC, 64);
+    AUTO_FD image = fcntl(box->image_fd, F_DUPFD_CLOEXEC, GB_INIT_CHANNEL + 1);
     if (image < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "move the image of init");
     for (size_t i = 0; i < ARRAY_LEN(want); i++)

@@ -5,6 +5,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,22 +20,23 @@ static const struct {
     unsigned long flag;
     const char *word; /* in the mount table */
 } flags[] = {
-        {MOUNT_ATTR_RDONLY, MS_RDONLY, "ro"},        {MOUNT_ATTR_NOSUID, MS_NOSUID, "nosuid"},
-        {MOUNT_ATTR_NODEV, MS_NODEV, "nodev"},       {MOUNT_ATTR_NOEXEC, MS_NOEXEC, "noexec"},
-        {MOUNT_ATTR_NOATIME, MS_NOATIME, "noatime"}, {MOUNT_ATTR_NODIRATIME, MS_NODIRATIME, "nodiratime"},
+        {MOUNT_ATTR_RDONLY, MS_RDONLY, "ro"},
+        {MOUNT_ATTR_NOSUID, MS_NOSUID, "nosuid"},
+        {MOUNT_ATTR_NODEV, MS_NODEV, "nodev"},
+        {MOUNT_ATTR_NOEXEC, MS_NOEXEC, "noexec"},
+        {MOUNT_ATTR_NOATIME, MS_NOATIME, "noatime"},
+        {MOUNT_ATTR_NODIRATIME, MS_NODIRATIME, "nodiratime"},
+        {0, MS_RELATIME, "relatime"},
 };
 
 static unsigned long flags_of(uint64_t attr, const char *options)
 {
     unsigned long result = 0;
     for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-        const char *at = strstr(options, flags[i].word);
-        size_t len = strlen(flags[i].word);
-        bool has = at && (at == options || at[-1] == ',') && (!at[len] || at[len] == ',');
-        if (has || (attr & flags[i].attr))
+        if ((attr & flags[i].attr) || gb_text_in_list(options, flags[i].word))
             result |= flags[i].flag;
     }
-    return result | (strstr(options, "relatime") ? MS_RELATIME : 0);
+    return result;
 }
 
 /* The mount table writes blanks and backslashes as \ooo. */

@@ -62,7 +62,7 @@ const struct gb_step gb_steps[] = {
         {"mounts", "filesystem", GB_SIDE_BOX, false, "5.2",
          "a directory shown to the box could be changed by it", "", 0, gb_mount_extra},
         {"files", "working directory", GB_SIDE_BOX, false, "5.6", "the call's own files would be missing", "",
-         0, gb_mount_files},
+         0, gb_files_put},
         {"pivot", "filesystem", GB_SIDE_BOX, false, "2.3.41",
          "the host's root would still be there to climb to", "", 0, gb_mount_pivot},
         {"read-only", "filesystem", GB_SIDE_BOX, false, "2.6.26", "the box could change its own system files",
@@ -114,11 +114,28 @@ const char *gb_step_name(unsigned index)
     return index < gb_step_count ? gb_steps[index].name : "?";
 }
 
-bool gb_steps_applied(uint64_t mask, const char *name)
+const struct gb_step *gb_steps_find(const char *name)
 {
     for (unsigned i = 0; i < gb_step_count; i++)
         if (!strcmp(gb_steps[i].name, name))
-            return mask >> i & 1;
+            return &gb_steps[i];
+    return NULL;
+}
+
+bool gb_steps_applied(uint64_t mask, const char *name)
+{
+    const struct gb_step *step = gb_steps_find(name);
+    return step && (mask >> (step - gb_steps) & 1);
+}
+
+/* Is it that this host cannot give the layer, rather than that it is short of something right now? Only the
+ * first may be accepted. */
+static bool is_lasting(int r)
+{
+    static const int lasting[] = {ENOSYS, EOPNOTSUPP, EPERM, EACCES, ENOENT, EROFS, EINVAL, EBUSY, EIO};
+    for (size_t i = 0; i < ARRAY_LEN(lasting); i++)
+        if (r == -lasting[i])
+            return true;
     return false;
 }
 
@@ -130,12 +147,15 @@ static int run_one(struct gb_box *box, const struct gb_step *step, struct gb_err
                                   : step->apply(box, err);
     if (r >= 0)
         return r;
-    if (step->may_degrade && box->spec->degraded && gb_text_in_list(box->spec->degraded, step->name)) {
+    if (err->code == GB_ERR_LAYER && !is_lasting(r))
+        err->code = GB_ERR_BUSY;
+    if (err->code == GB_ERR_LAYER && step->may_degrade && box->spec->degraded &&
+        gb_text_in_list(box->spec->degraded, step->name)) {
         box->receipt.degraded |= (uint64_t)1 << (step - gb_steps);
         return GB_STEP_NOT_APPLICABLE;
     }
     gb_err_wrap(err, "%s", step->name);
-    if (err->code == GB_ERR_LAYER && *step->remedy && !strstr(err->text, "; "))
+    if (err->code == GB_ERR_LAYER && *step->remedy && !err->hinted)
         gb_err_hint(err, "%s", step->remedy);
     snprintf(err->step, sizeof(err->step), "%s", step->name);
     return r;
@@ -155,16 +175,24 @@ int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err)
     return 0;
 }
 
+uint64_t gb_steps_clone_flag(const struct gb_step *step)
+{
+    if (!GB_WALL(step->name))
+        return 0;
+    /* A flag that the kernel does not take makes the clone fail: that is how an injected failure looks here.
+     */
+    return must_fail(step->name) ? CLONE_DETACHED : step->clone_flag;
+}
+
 uint64_t gb_steps_clone_flags(struct gb_box *box)
 {
     uint64_t flags = 0;
-    for (unsigned i = 0; i < gb_step_count; i++)
-        if (gb_steps[i].side == GB_SIDE_CLONE && GB_WALL(gb_steps[i].name)) {
-            /* A flag the kernel does not know makes the clone fail: that is how an injected failure looks
-             * here. */
-            flags |= must_fail(gb_steps[i].name) ? CLONE_DETACHED : gb_steps[i].clone_flag;
-            box->receipt.applied |= (uint64_t)1 << i;
-        }
+    for (unsigned i = 0; i < gb_step_count; i++) {
+        if (gb_steps[i].side != GB_SIDE_CLONE || !GB_WALL(gb_steps[i].name))
+            continue;
+        flags |= gb_steps_clone_flag(&gb_steps[i]);
+        box->receipt.applied |= (uint64_t)1 << i;
+    }
     return flags;
 }
 

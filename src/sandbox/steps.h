@@ -29,12 +29,14 @@ extern const struct gb_step gb_steps[];
 extern const unsigned gb_step_count;
 
 const char *gb_step_name(unsigned index);
+const struct gb_step *gb_steps_find(const char *name); /* or NULL */
 /* Is the step of that name in a mask of applied steps? */
 bool gb_steps_applied(uint64_t mask, const char *name);
 /* Runs the steps of one side in order. A failure names its step and stops, unless the step may degrade and
  * the spec allows it. */
 int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err);
-/* The namespace flags of the clone, as the table has them. */
+/* The namespace flag of one row, and those of the clone as a whole. */
+uint64_t gb_steps_clone_flag(const struct gb_step *step);
 uint64_t gb_steps_clone_flags(struct gb_box *box);
 /* Checks a comma list of steps to leave out if need be: each must exist and be one that may degrade. */
 int gb_steps_check_degraded(const char *list, struct gb_err *err);
@@ -54,7 +56,7 @@ int gb_mount_dev(struct gb_box *box, struct gb_err *err);
 int gb_mount_scratch(struct gb_box *box, struct gb_err *err);
 int gb_mount_proc(struct gb_box *box, struct gb_err *err);
 int gb_mount_extra(struct gb_box *box, struct gb_err *err);
-int gb_mount_files(struct gb_box *box, struct gb_err *err);
+int gb_files_put(struct gb_box *box, struct gb_err *err);
 int gb_mount_pivot(struct gb_box *box, struct gb_err *err);
 int gb_mount_readonly(struct gb_box *box, struct gb_err *err);
 int gb_process_reset(struct gb_box *box, struct gb_err *err);

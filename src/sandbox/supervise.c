@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHUNK           65536
-#define CPU_LOOK_US     10000 /* least time between two looks at cpu use */
+#define CHUNK           (GB_BOX_BUFFER / 2) /* one half for output, one for input */
+#define CPU_LOOK_US     10000               /* least time between two looks at cpu use */
 #define MEMORY_LEAST_US 2000
 #define MEMORY_MOST_US  50000
 #define MEMORY_BYTES_US 4000 /* faster than a program can touch new memory */
@@ -70,9 +70,9 @@ static int64_t scratch_bytes(const struct run *run)
 /* Reads once; false if there was nothing to read. */
 static bool take_output(struct run *run, int stream)
 {
-    static _Thread_local char chunk[CHUNK];
+    char *chunk = run->box->buffer;
     struct gb_buf *buf = stream ? &run->result->err : &run->result->out;
-    ssize_t n = read(run->box->out_fd[stream], chunk, sizeof(chunk));
+    ssize_t n = read(run->box->out_fd[stream], chunk, CHUNK);
     if (n < 0)
         return errno == EINTR;
     if (n == 0) {
@@ -159,7 +159,7 @@ static void look_at_clocks(struct run *run)
 static int poll_timeout_ms(const struct run *run)
 {
     int64_t next = run->deadline_us;
-    if (run->cause)
+    if (run->cause || run->last.kind == GB_REPORT_EXIT)
         return -1; /* the kill is on its way; only death is awaited */
     if (run->box->cgroup.version && run->cpu_look_us < next)
         next = run->cpu_look_us;
@@ -310,8 +310,7 @@ static void unblock_sigpipe(const sigset_t *saved, bool was_pending)
 int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, struct gb_result *result,
                  struct gb_err *err)
 {
-    static _Thread_local char in[CHUNK];
-    struct run run = {.in = in,
+    struct run run = {.in = box->buffer + CHUNK,
                       .box = box,
                       .result = result,
                       .on_output = on_output,
@@ -340,6 +339,12 @@ int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, str
     measure(&run);
     if (run.last.kind == GB_REPORT_EXEC_FAILED && !run.cause)
         return explain_exec(box, run.last.value, err);
+    if (run.last.kind == GB_REPORT_FAILED &&
+        !run.cause) { /* init itself could not be started: arguments too long, say */
+        if (err)
+            *err = run.last.err;
+        return run.last.err.errnum ? -run.last.err.errnum : -EINVAL;
+    }
     conclude(&run);
     result->enforced = box->receipt;
     return 0;

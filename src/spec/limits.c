@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 const struct gb_limit_row gb_limit_rows[] = {
@@ -41,8 +42,13 @@ int64_t gb_limits_get(const struct gb_limits *limits, const struct gb_limit_row 
 int gb_limits_set(struct gb_limits *limits, const char *key, const char *text, struct gb_err *err)
 {
     const struct gb_limit_row *row = gb_limits_find(key);
-    if (!row)
-        return gb_err_set(err, GB_ERR_USAGE, 0, "there is no limit called '%.64s'", key);
+    if (!row) {
+        int r = gb_err_set(err, GB_ERR_USAGE, 0, "there is no limit called '%.64s'; there are:", key);
+        for (size_t i = 0; err && i < gb_limit_count; i++)
+            snprintf(err->text + strlen(err->text), sizeof(err->text) - strlen(err->text), " %s",
+                     gb_limit_rows[i].key);
+        return r;
+    }
     int64_t value;
     int r = gb_text_parse_decimal(text, row->decimals, &value);
     if (r == 0 && value >= row->least && value <= row->ceiling) {

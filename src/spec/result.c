@@ -3,6 +3,8 @@
 #include "base/auto.h"
 #include "base/json_write.h"
 
+#include <string.h>
+
 static const struct {
     const char *name;
     int exit_code;
@@ -34,6 +36,14 @@ static void steps_to_json(struct gb_json *j, const char *key, uint64_t mask,
     gb_json_close(j, ']');
 }
 
+static bool has_step(uint64_t mask, const char *name, const char *(*step_name)(unsigned))
+{
+    for (unsigned i = 0; i < 64; i++)
+        if ((mask >> i & 1) && !strcmp(step_name(i), name))
+            return true;
+    return false;
+}
+
 static void receipt_to_json(struct gb_json *j, const struct gb_receipt *e, const char *(*step_name)(unsigned))
 {
     gb_json_open(j, "enforced", '{');
@@ -41,7 +51,7 @@ static void receipt_to_json(struct gb_json *j, const struct gb_receipt *e, const
     steps_to_json(j, "steps", e->applied, step_name);
     steps_to_json(j, "degraded", e->degraded, step_name);
     gb_json_text(j, "root", e->root);
-    gb_json_text(j, "network", "none");
+    gb_json_text(j, "network", has_step(e->applied, "ns-net", step_name) ? "none" : "host");
     gb_json_text(j, "seccomp", e->seccomp_profile);
     gb_json_int(j, "landlock_abi", e->landlock_abi);
     gb_json_open(j, "cgroup", '{');

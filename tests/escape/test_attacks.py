@@ -119,3 +119,46 @@ def test_memory_by_other_doors_is_bounded(gb, name):
     assert result["status"] in ("success", "error", "resource_exceeded", "timeout"), result
     assert result["resource_usage"]["memory_peak_mb"] <= 64 + 16 + 32, result["resource_usage"]
     assert before - available_mib() < 1024  # gone again, but for the noise of the neighbours
+
+
+def test_a_link_in_a_root_file_system_leads_no_mount_astray(gb, tmp_path):
+    """A7: the place of a mount lies behind a link of the tree; it must be refused, and nothing be made where the link leads."""
+    tree, evil, shown = tmp_path / "tree", tmp_path / "evil", tmp_path / "shown"
+    for directory in (tree / "bin", evil, shown):
+        directory.mkdir(parents=True)
+    for directory in (tmp_path, tree, evil, shown):
+        directory.chmod(0o777)
+    shutil.copy("/bin/busybox", tree / "bin/busybox")
+    (tree / "data").symlink_to(evil)
+    done = gb.run("--rootfs", tree, "--mount", f"{shown}:/data/x/y", "--", "/bin/busybox", "true")
+    assert done.returncode == 125 and list(evil.iterdir()) == [], done
+
+
+def test_pools_of_the_host_are_out_of_reach(gb):
+    """AIO contexts and huge pages are counted for the whole host, not for the box."""
+    code = """
+import ctypes, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+def errno_of(r): return ctypes.get_errno() if r == -1 else 0
+ctx = ctypes.c_ulong()
+print(errno_of(libc.syscall(206, 4096, ctypes.byref(ctx))))
+print(errno_of(libc.memfd_create(b'x', 4)))
+print(errno_of(libc.shmget(0, 2 << 20, 0o4000 | 0o1600)))
+try: mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)
+except PermissionError: print('refused')
+"""
+    if os.uname().machine == "x86_64":
+        assert gb.ok(code).split() == ["38", "1", "1", "refused"]
+
+
+def test_other_cgroups_are_left_alone(gb):
+    """The sweep takes what dead runs left and nothing that merely has a similar name."""
+    base = pathlib.Path("/sys/fs/cgroup", "memory" if os.path.exists("/sys/fs/cgroup/memory") else "")
+    parent = base / os.environ.get("GLOVEBOX_CGROUP_PARENT", "/").lstrip("/")
+    bystander = parent / f"glovebox-{os.getpid()}"
+    bystander.mkdir()
+    try:
+        gb.ok("print(1)")
+        assert bystander.exists()
+    finally:
+        bystander.rmdir()

@@ -235,3 +235,42 @@ def test_runs_at_once_from_several_threads(compile, tmp_path):
     program = compile(tmp_path / "threads.c", "-pthread")
     for _ in range(3):
         assert sh(program, timeout=20) == "ok\n"
+
+
+def test_nothing_of_ours_sits_in_every_thread(gb):
+    """Thread-local storage of a library is taken from the stack of each thread of whoever links it."""
+    headers = subprocess.run(["readelf", "-lW", gb.build / "libglovebox.so"], capture_output=True, text=True, check=True).stdout
+    assert "TLS" not in headers or "asan" in gb.build.name
+
+
+def test_a_setter_that_failed_refuses_the_run_and_an_environment_too_long_is_told(gb, tmp_path):
+    source = tmp_path / "t.c"
+    source.write_text("""
+        #include <glovebox.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        static char big[200001];
+        int main(void) {
+            struct gb_run *run = gb_run_new();
+            const char *parent = getenv("GLOVEBOX_CGROUP_PARENT");
+            gb_run_set_code(run, "sh", "true", 0);
+            gb_run_set_limit(run, "max_memory_mb", "1O");
+            printf("%d %s\\n", gb_run_start(run) < 0, gb_run_error(run));
+            gb_run_free(run);
+            memset(big, 'x', 200000);
+            run = gb_run_new();
+            if (parent) gb_run_set_cgroup_parent(run, parent);
+            gb_run_set_code(run, "sh", "true", 0);
+            gb_run_add_env(run, "BIG", big);
+            printf("%d %s\\n", gb_run_start(run) < 0, gb_run_error(run));
+            gb_run_free(run);
+            return 0;
+        }""")
+    program = tmp_path / "t"
+    top = pathlib.Path(__file__).parent.parent.parent
+    flags = ["-fsanitize=address,undefined"] if "asan" in gb.build.name else []
+    subprocess.run(["cc", *flags, "-I", top / "include", source, "-o", program, "-L", gb.build, "-lglovebox", f"-Wl,-rpath,{gb.build}"], check=True)
+    lines = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines[0].startswith("1 max_memory_mb: '1O' is not allowed"), lines
+    assert lines[1].startswith("1 ") and "too long" in lines[1], lines

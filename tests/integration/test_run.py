@@ -434,7 +434,7 @@ def test_a_signal_to_glovebox_cancels_the_run(gb, number):
 def cgroups_of(pid):
     """Names of the cgroups that glovebox made for this process."""
     names = {os.path.basename(line.rstrip("\n").split(":", 2)[2]) for line in open(f"/proc/{pid}/cgroup")}
-    return {name for name in names if name.startswith("glovebox-")}
+    return {name for name in names if name.startswith("glovebox.box-")}
 
 
 def cgroup_dirs(names):

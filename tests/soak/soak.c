@@ -147,7 +147,7 @@ static long cgroups(void)
         snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s", bases[i], parent ? parent : "");
         snprintf(path + strlen(path), sizeof(path) - strlen(path), "/");
         char prefix[32];
-        snprintf(prefix, sizeof(prefix), "glovebox-%d-", getpid());
+        snprintf(prefix, sizeof(prefix), "glovebox.box-%d-", getpid());
         count += count_entries(path, prefix);
     }
     return count;

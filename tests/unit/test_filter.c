@@ -262,6 +262,15 @@ static void arguments(const struct gb_seccomp_filter *f, FILE *out)
 
     static const struct value pids[] = {{"self", 0}, {"init", 1}, {"2", 2}, {"-1", 0xffffffff}};
     values(f, out, "prlimit64", 0, pids, LEN(pids));
+
+    static const struct value mappings[] = {
+            {"private anonymous", 0x22}, {"shared", 1}, {"huge", 0x40022}, {"huge 1 GB", 0x78040022}};
+    values(f, out, "mmap", 3, mappings, LEN(mappings));
+    static const struct value memfds[] = {
+            {"none", 0}, {"cloexec", 1}, {"sealing", 2}, {"exec", 0x10}, {"huge", 4}};
+    values(f, out, "memfd_create", 1, memfds, LEN(memfds));
+    static const struct value segments[] = {{"create", 01600}, {"huge", 05600}};
+    values(f, out, "shmget", 2, segments, LEN(segments));
 }
 
 static void other_abis(const struct gb_seccomp_filter *f, FILE *out)

@@ -138,7 +138,7 @@ static void size_is_bounded(void **state)
     static const char *const outputs[] = {"huge", "most"};
     struct gb_result r;
     assert_int_equal(collect(outputs, LEN(outputs), &r), 0);
-    assert_string_equal(named(&r, "huge")->skipped, "is too large");
+    assert_string_equal(named(&r, "huge")->skipped, "is more than the 64 MiB that come back together");
     assert_int_equal(named(&r, "most")->len, GB_OUTPUT_BYTES - 10);
     gb_result_done(&r);
     /* exactly all of it is taken */

@@ -69,7 +69,7 @@ static void fill_receipt(struct gb_receipt *e)
 #define RECEIPT                                                                                              \
     "\"enforced\":{\"backend\":\"native\",\"steps\":[\"zero\",\"two\"],\"degraded\":[\"one\"],\"root\":"     \
     "\"system\","                                                                                            \
-    "\"network\":\"none\",\"seccomp\":\"default\",\"landlock_abi\":6,\"cgroup\":{\"version\":2,"             \
+    "\"network\":\"host\",\"seccomp\":\"default\",\"landlock_abi\":6,\"cgroup\":{\"version\":2,"             \
     "\"controllers\":"                                                                                       \
     "\"memory pids\"},\"host_uid\":200001,\"supplementary_groups\":2,\"limits\":{\"timeout_seconds\":2.5,"   \
     "\"max_cpu_seconds\":10,\"max_cpu_percent\":100,\"max_memory_mb\":256,\"max_disk_mb\":100,\"max_pids\":" \
