@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 static const struct verb *const verbs[] = {&verb_run, &verb_doctor, &verb_selftest};
 
@@ -24,6 +25,9 @@ static int help(void)
 
 int main(int argc, char **argv)
 {
+    if (getauxval(AT_SECURE))
+        return complain("glovebox must not be installed setuid, setgid or with file capabilities: it would "
+                        "lend its rights to everybody");
     /* Descriptors 0 to 2 must exist, or what we open next would be taken for them. */
     for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0;
          fd = open("/dev/null", O_RDWR | O_CLOEXEC)) {

@@ -117,6 +117,8 @@ enum verdict probe_inherited(void)
         return escaped("the personality is 0x%x", (unsigned)personality(0xffffffff));
     if (getpriority(PRIO_PROCESS, 0) < 0 || sched_getscheduler(0) != SCHED_OTHER)
         return escaped("the priority is better than the default");
+    if (atoi(slurp("/proc/self/oom_score_adj")) < 500)
+        return escaped("oom_score_adj is %s", slurp("/proc/self/oom_score_adj"));
     return getsid(0) == 1 ? HELD : escaped("the session is %d, not the box's own", getsid(0));
 }
 
@@ -127,16 +129,17 @@ enum verdict probe_limits(void)
         rlim_t most;
         const char *name;
     } rows[] = {
-            {RLIMIT_NOFILE, 256, "open files"},
-            {RLIMIT_CORE, 0, "core"},
-            {RLIMIT_CPU, 11, "cpu"},
-            {RLIMIT_MEMLOCK, 65536, "locked memory"},
-            {RLIMIT_SIGPENDING, 1024, "signals"},
-            {RLIMIT_RTPRIO, 0, "realtime"},
-            {RLIMIT_NICE, 0, "nice"},
-            {RLIMIT_NPROC, 65, "processes"},
-            {RLIMIT_MSGQUEUE, 819200, "message queues"},
+            {RLIMIT_NOFILE, 256, "open files"},       {RLIMIT_CPU, 11, "cpu"},
+            {RLIMIT_MEMLOCK, 65536, "locked memory"}, {RLIMIT_SIGPENDING, 1024, "signals"},
+            {RLIMIT_RTPRIO, 0, "realtime"},           {RLIMIT_NICE, 0, "nice"},
+            {RLIMIT_NPROC, 65, "processes"},          {RLIMIT_MSGQUEUE, 819200, "message queues"},
     };
+    struct rlimit core = {0, 0};
+    if (getrlimit(RLIMIT_CORE, &core) || core.rlim_cur != 1 || core.rlim_max != 1)
+        return escaped("the core limit is %llu", (unsigned long long)core.rlim_cur);
+    core.rlim_cur = 0;
+    if (!setrlimit(RLIMIT_CORE, &core) || !syscall(SYS_prlimit64, 0, RLIMIT_CORE, &core, NULL))
+        return escaped("the core limit can be changed");
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct rlimit l;
         if (getrlimit((__rlimit_resource_t)rows[i].resource, &l) || l.rlim_cur > rows[i].most ||

@@ -22,13 +22,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define CG_MOUNT   "/sys/fs/cgroup"
-#define CG_PREFIX  "glovebox.box-" /* nobody else's cgroup has such a name */
-#define MIB        ((int64_t)1 << 20)
-#define PERIOD_US  100000 /* the kernel's own default for the cpu quota */
-#define SMALL_STEP (MIB / 4)
-#define HEADROOM   (24 * MIB) /* v1: what may be used between two looks */
-#define STAT_BYTES 8192
+#define CG_MOUNT    "/sys/fs/cgroup"
+#define CG_PREFIX   "glovebox.box-" /* nobody else's cgroup has such a name */
+#define MIB         ((int64_t)1 << 20)
+#define PERIOD_US   100000 /* the kernel's own default for the cpu quota */
+#define KERNEL_MUCH (16 * MIB)
+#define SMALL_STEP  (MIB / 4)
+#define HEADROOM    (24 * MIB) /* v1: what may be used between two looks */
+#define STAT_BYTES  8192
 
 static const char *const controller_names[GB_CG_COUNT] = {"memory", "pids", "cpu", "cpuacct"};
 
@@ -352,8 +353,11 @@ int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb
 {
     cg->memory_bytes = spec->limits.memory_mb * MIB;
     cg->hard_bytes = (spec->limits.memory_mb + spec->limits.disk_mb) * MIB;
-    cg->limit_bytes =
-            cg->memory_bytes + HEADROOM < cg->hard_bytes ? cg->memory_bytes + HEADROOM : cg->hard_bytes;
+    cg->headroom_bytes =
+            spec->limits.disk_mb * MIB / 4 > HEADROOM ? spec->limits.disk_mb * MIB / 4 : HEADROOM;
+    cg->limit_bytes = cg->memory_bytes + cg->headroom_bytes;
+    if (cg->limit_bytes > cg->hard_bytes)
+        cg->limit_bytes = cg->hard_bytes;
     int r = open_parents(cg, spec, err);
     if (r)
         goto fail;
@@ -403,8 +407,10 @@ int64_t gb_cgroup_memory_used(const struct gb_cgroup *cg, int64_t scratch_bytes)
         return current;
     gb_fd_find_int(stat, names[cg->version].file, &file);
     gb_fd_find_int(stat, names[cg->version].shmem, &shmem);
-    int64_t shared = shmem > scratch_bytes ? shmem - scratch_bytes : 0;
-    return current - file + shared; /* `file` holds page cache and all shared memory, scratch included */
+    int64_t shared = shmem > scratch_bytes ? shmem - scratch_bytes : 0, names_cached = 0;
+    gb_fd_find_int(stat, "slab_reclaimable", &names_cached); /* v2 only */
+    return current - file - names_cached +
+           shared; /* `file` holds page cache and all shared memory, scratch included */
 }
 
 bool gb_cgroup_oom_killed(const struct gb_cgroup *cg)
@@ -418,10 +424,21 @@ bool gb_cgroup_oom_killed(const struct gb_cgroup *cg)
            !gb_fd_find_int(text, "oom_kill", &kills) && kills > 0;
 }
 
+/* Names that a program has looked up are cached too, and v1 does not tell how much of the kernel's memory is
+ * such cache: where it could be what is over, have it dropped and look again. */
+static bool v1_drop_caches(const struct gb_cgroup *cg)
+{
+    int64_t kernel = 0;
+    if (gb_fd_get_int(cg->fd[GB_CG_MEMORY], "memory.kmem.usage_in_bytes", &kernel) || kernel < KERNEL_MUCH)
+        return false;
+    return !gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.force_empty", "0");
+}
+
 /* Files have grown: so may usage. */
 static void v1_follow_scratch(struct gb_cgroup *cg, int64_t scratch_bytes)
 {
-    int64_t want = cg->memory_bytes + scratch_bytes + HEADROOM;
+    int64_t want = cg->memory_bytes + 2 * scratch_bytes +
+                   cg->headroom_bytes; /* ahead of a program that goes on writing */
     if (want > cg->hard_bytes)
         want = cg->hard_bytes;
     if (want < cg->limit_bytes + SMALL_STEP)
@@ -449,6 +466,8 @@ bool gb_cgroup_memory_exceeded(struct gb_cgroup *cg, int64_t scratch_bytes)
     if (current < cg->memory_bytes)
         return false;
     int64_t used = gb_cgroup_memory_used(cg, scratch_bytes);
+    if (used >= cg->memory_bytes && cg->version == 1 && v1_drop_caches(cg))
+        used = gb_cgroup_memory_used(cg, scratch_bytes);
     if (used >= cg->memory_bytes)
         return true;
     if (cg->version == 2) {
@@ -490,10 +509,14 @@ static void v1_kill(const struct gb_cgroup *cg)
 
 void gb_cgroup_kill(const struct gb_cgroup *cg)
 {
-    if (cg->version == 2)
+    /* Dying takes cpu time too, which the box may have used up. */
+    if (cg->version == 2) {
+        gb_fd_put(cg->fd[0], "cpu.max", "max");
         gb_fd_put(cg->fd[0], "cgroup.kill", "1"); /* since 5.14; before, init's death alone must do */
-    else if (cg->version == 1)
+    } else if (cg->version == 1) {
+        gb_fd_put(cg->fd[GB_CG_CPU], "cpu.cfs_quota_us", "-1");
         v1_kill(cg);
+    }
 }
 
 int64_t gb_cgroup_cpu_us(const struct gb_cgroup *cg)
@@ -524,6 +547,8 @@ void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage)
 void gb_cgroup_destroy(struct gb_cgroup *cg)
 {
     if (*cg->name) {
+        if (cg->version == 1)
+            v1_drop_caches(cg); /* or they would stay until the host is short of memory */
         /* The kernel lets go of the last dead task a moment after we have reaped it. */
         for (int i = 0; i < 200 && remove_all(cg, cg->name) == -EBUSY; i++)
             usleep(i < 20 ? 100 : 5000);

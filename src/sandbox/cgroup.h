@@ -29,7 +29,7 @@ struct gb_cgroup {
     int tasks_fd[GB_CG_COUNT];                   /* v1: where the box enters */
     int event_fd;                                /* poll it: v1 POLLIN, v2 POLLPRI */
     dev_t hierarchy[GB_CG_COUNT];                /* v1: controllers mounted together have the same */
-    int64_t memory_bytes, hard_bytes, limit_bytes;
+    int64_t memory_bytes, hard_bytes, limit_bytes, headroom_bytes;
 };
 
 void gb_cgroup_init(struct gb_cgroup *cg);

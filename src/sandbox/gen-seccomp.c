@@ -24,7 +24,7 @@
 #define CALLS   1024
 #define X32_BIT 0x40000000U
 
-enum kind { UNKNOWN, ALLOW, DENY, ONLY, NEVER, WITHOUT };
+enum kind { UNKNOWN, ALLOW, DENY, ONLY, NEVER, WITHOUT, WHEN, PRLIMIT };
 
 static const struct group {
     enum kind kind;
@@ -32,13 +32,17 @@ static const struct group {
     unsigned arg;
     uint32_t mask;
     const char *values;
+    unsigned other; /* WHEN */
+    uint32_t bits;
 } groups[] = {
-#define GB_ALLOW(group, why, names)                   {ALLOW, #group, names, 0, 0, ""},
-#define GB_DENY(group, why, names)                    {DENY, #group, names, 0, 0, ""},
-#define GB_ENOSYS(group, why, names)                  {UNKNOWN, #group, names, 0, 0, ""},
-#define GB_ONLY(group, why, name, arg, mask, values)  {ONLY, #group, name, arg, mask, values},
-#define GB_NEVER(group, why, name, arg, mask, values) {NEVER, #group, name, arg, mask, values},
-#define GB_WITHOUT(group, why, name, arg, mask)       {WITHOUT, #group, name, arg, mask, ""},
+#define GB_ALLOW(group, why, names)                       {ALLOW, #group, names, 0, 0, "", 0, 0},
+#define GB_DENY(group, why, names)                        {DENY, #group, names, 0, 0, "", 0, 0},
+#define GB_ENOSYS(group, why, names)                      {UNKNOWN, #group, names, 0, 0, "", 0, 0},
+#define GB_ONLY(group, why, name, arg, mask, values)      {ONLY, #group, name, arg, mask, values, 0, 0},
+#define GB_NEVER(group, why, name, arg, mask, values)     {NEVER, #group, name, arg, mask, values, 0, 0},
+#define GB_WITHOUT(group, why, name, arg, mask)           {WITHOUT, #group, name, arg, mask, "", 0, 0},
+#define GB_WHEN(group, why, name, arg, mask, other, bits) {WHEN, #group, name, arg, mask, "", other, bits},
+#define GB_PRLIMIT(group, why)                            {PRLIMIT, #group, "prlimit64", 0, 0, "", 0, 0},
 #include "sandbox/profiles.def"
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -65,11 +69,35 @@ static void verdict(struct program *p, uint32_t value)
     emit(p, BPF_RET | BPF_K, value, 0, 0);
 }
 
-/* Loads the low half of an argument (little endian) and tests it against each value: hit returns one verdict,
+/* The low half of an argument (little endian): all that the kernel looks at where these rules apply. */
+static void load_argument(struct program *p, unsigned arg)
+{
+    emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * arg, 0, 0);
+}
+
+/* prlimit64(pid, resource, new, old): pid 0; and for RLIMIT_CORE (4) no new value. */
+static void emit_prlimit(struct program *p, uint32_t eperm)
+{
+    load_argument(p, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+    verdict(p, eperm);
+    load_argument(p, 1);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 4, 1, 0);
+    verdict(p, SECCOMP_RET_ALLOW);
+    for (unsigned half = 0; half < 2; half++) {
+        emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 16 + 4 * half, 0,
+             0);
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+        verdict(p, eperm);
+    }
+    verdict(p, SECCOMP_RET_ALLOW);
+}
+
+/* Tests an argument against each value: hit returns one verdict,
  * no hit the other. */
 static void test_values(struct program *p, const struct group *g, uint32_t hit, uint32_t miss)
 {
-    emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * g->arg, 0, 0);
+    load_argument(p, g->arg);
     if (g->mask != 0xffffffff)
         emit(p, BPF_ALU | BPF_AND | BPF_K, g->mask, 0, 0);
     char *text = strdup(g->values);
@@ -109,12 +137,19 @@ static void emit_leaf(struct program *p, const struct range *r)
     case NEVER:
         test_values(p, r->group, eperm, SECCOMP_RET_ALLOW);
         break;
+    case WHEN:
+        load_argument(p, r->group->other);
+        emit(p, BPF_JMP | BPF_JSET | BPF_K, r->group->bits, 1, 0);
+        verdict(p, SECCOMP_RET_ALLOW);
+        __attribute__((fallthrough));
     case WITHOUT:
-        emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * r->group->arg,
-             0, 0);
+        load_argument(p, r->group->arg);
         emit(p, BPF_JMP | BPF_JSET | BPF_K, r->group->mask, 0, 1);
         verdict(p, eperm);
         verdict(p, SECCOMP_RET_ALLOW);
+        break;
+    case PRLIMIT:
+        emit_prlimit(p, eperm);
         break;
     }
 }
@@ -132,11 +167,15 @@ static void emit_tree(struct program *p, const struct range *ranges,
     unsigned jump = emit(p, BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0, 0);
     emit_tree(p, ranges, half);
     unsigned distance = p->len - jump - 1;
-    if (distance > UINT8_MAX) {
-        fprintf(stderr, "gen-seccomp: a jump of %u is too far for BPF\n", distance);
-        exit(1);
+    if (distance <= UINT8_MAX) {
+        p->code[jump].jt = (uint8_t)distance;
+    } else { /* too far for a conditional jump: over an unconditional one. Jumps are relative, so the left
+                half can be moved. */
+        memmove(&p->code[jump + 2], &p->code[jump + 1], distance * sizeof(p->code[0]));
+        p->code[jump].jf = 1;
+        p->code[jump + 1] = (struct sock_filter){BPF_JMP | BPF_JA, 0, 0, distance};
+        p->len++;
     }
-    p->code[jump].jt = (uint8_t)distance;
     emit_tree(p, ranges + half, count - half);
 }
 

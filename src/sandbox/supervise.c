@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/wall.h"
 #include "sandbox/channel.h"
+#include "sandbox/locks.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -21,6 +23,8 @@
 #define MEMORY_LEAST_US 2000
 #define MEMORY_MOST_US  50000
 #define MEMORY_BYTES_US 4000 /* faster than a program can touch new memory */
+#define LOCKS_LOOK_US   100000
+#define LINGER_US       20000 /* after the program has ended, until its cpu quota is lifted */
 
 enum slot { OUT, ERR, CHANNEL, DEATH, CANCEL, MEMORY, IN_FROM, IN_TO, SLOTS };
 
@@ -39,7 +43,7 @@ struct run {
     const struct cause *cause;
     struct gb_report last; /* from init: EXIT or EXEC_FAILED; kind -1 before */
     bool dead;
-    int64_t start_us, deadline_us, cpu_look_us, memory_look_us;
+    int64_t start_us, deadline_us, cpu_look_us, memory_look_us, locks_look_us, exit_us;
     int in_fd; /* where the program's input comes from */
     char *in;  /* CHUNK bytes */
     size_t in_at, in_len;
@@ -83,6 +87,18 @@ static bool take_output(struct run *run, int stream)
     if (kept && run->on_output)
         run->on_output(run->context, stream, chunk, kept);
     return true;
+}
+
+/* All writers are dead: what is in the pipe is all there will ever be. But the box may have handed its end to
+ * another one that lives: no more than a pipe can hold is taken. */
+static void drain(struct run *run, int stream)
+{
+    const struct gb_buf *buf = stream ? &run->result->err : &run->result->out;
+    int size = run->box->out_fd[stream] >= 0 ? fcntl(run->box->out_fd[stream], F_GETPIPE_SZ) : 0;
+    for (uint64_t end = buf->seen + (size > 0 ? (uint64_t)size : 0);
+         run->box->out_fd[stream] >= 0 && buf->seen < end;)
+        if (!take_output(run, stream))
+            break;
 }
 
 static void end_input(struct run *run)
@@ -154,13 +170,28 @@ static void look_at_clocks(struct run *run)
         look_at_cpu(run, now);
     if (run->box->cgroup.version && now >= run->memory_look_us)
         look_at_memory(run, now);
+    if (run->box->cgroup.version && now >= run->locks_look_us) {
+        if (gb_locks_exceeded(&run->box->cgroup))
+            stop(run, &out_of_memory);
+        run->locks_look_us = now + LOCKS_LOOK_US;
+    }
+    /* The program has ended, and what it left behind is dying: if that takes long, it is for want of cpu
+     * time. */
+    if (run->exit_us && now >= run->exit_us + LINGER_US) {
+        gb_cgroup_kill(&run->box->cgroup);
+        run->exit_us = now;
+    }
 }
 
 static int poll_timeout_ms(const struct run *run)
 {
     int64_t next = run->deadline_us;
-    if (run->cause || run->last.kind == GB_REPORT_EXIT)
+    if (run->cause)
         return -1; /* the kill is on its way; only death is awaited */
+    if (run->exit_us)
+        return LINGER_US / 1000;
+    if (run->box->cgroup.version && run->locks_look_us < next)
+        next = run->locks_look_us;
     if (run->box->cgroup.version && run->cpu_look_us < next)
         next = run->cpu_look_us;
     if (run->box->cgroup.version && run->memory_look_us < next)
@@ -183,6 +214,8 @@ static void take_report(struct run *run)
     /* A failed exec is followed by the exit of the child that failed: the first one tells. */
     if (run->last.kind != GB_REPORT_EXEC_FAILED)
         run->last = report;
+    if (run->last.kind == GB_REPORT_EXIT)
+        run->exit_us = gb_clock_us();
 }
 
 static void reap(struct run *run)
@@ -321,6 +354,7 @@ int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, str
     run.deadline_us = run.start_us + box->spec->limits.timeout_ms * 1000;
     run.cpu_look_us = run.start_us + CPU_LOOK_US;
     run.memory_look_us = run.start_us + MEMORY_LEAST_US;
+    run.locks_look_us = run.start_us + LOCKS_LOOK_US;
     result->out.max = result->err.max = (size_t)box->spec->limits.output_bytes;
     sigset_t saved;
     bool was_pending = block_sigpipe(&saved);
@@ -328,10 +362,8 @@ int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, str
         end_input(&run);
     while (!run.dead)
         wait_once(&run);
-    /* All writers are dead: what is in the pipes is all there will ever be. */
     for (int stream = 0; stream < 2; stream++)
-        while (box->out_fd[stream] >= 0 && take_output(&run, stream))
-            ;
+        drain(&run, stream);
     if (box->channel >= 0 && run.last.kind < 0)
         take_report(&run);
     end_input(&run);

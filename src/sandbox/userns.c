@@ -22,6 +22,7 @@
 /* Above every range that distributions and systemd hand out, below 2^31. */
 #define UID_FIRST  2000000000U
 #define UID_COUNT  65536U
+#define OOM_SCORE  500
 #define LEASE_DIR  "/run/glovebox"
 #define LEASE_FILE LEASE_DIR "/uids"
 
@@ -87,6 +88,18 @@ static int put_map(int dir, const char *file, const char *text, struct gb_err *e
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "write %s", file) : 0;
 }
 
+/* When the host itself runs short of memory, a box dies before its caller. It cannot lower this again: its
+ * /proc is read-only. */
+static int raise_oom_score(int dir, struct gb_err *err)
+{
+    int64_t score = 0;
+    if (!gb_fd_get_int(dir, "oom_score_adj", &score) && score >= OOM_SCORE)
+        return 0;
+    char text[8];
+    snprintf(text, sizeof(text), "%d", OOM_SCORE);
+    return put_map(dir, "oom_score_adj", text, err);
+}
+
 /* idmap. Should: map exactly one uid and one gid. Must not: trust that /proc is procfs (CVE-2025-52881): the
  * type is checked on the descriptor that is written through. */
 int gb_userns_map(struct gb_box *box, struct gb_err *err)
@@ -106,6 +119,8 @@ int gb_userns_map(struct gb_box *box, struct gb_err *err)
         r = put_map(dir, "uid_map", uid_map, err);
     if (!r)
         r = put_map(dir, "gid_map", gid_map, err);
+    if (!r && GB_WALL("oom-score"))
+        r = raise_oom_score(dir, err);
     char go = GB_GO_MAPPED;
     if (!r && send(box->channel, &go, 1, MSG_NOSIGNAL) != 1)
         r = gb_err_set(err, GB_ERR_INTERNAL, errno, "tell the box that it is mapped");

@@ -162,3 +162,69 @@ def test_other_cgroups_are_left_alone(gb):
         assert bystander.exists()
     finally:
         bystander.rmdir()
+
+
+def test_file_locks_are_counted(gb):
+    """The kernel charges them to nobody; a thousand are fine, tens of thousands are an attack on its memory."""
+    code = """
+import fcntl, os, sys, time
+def lock(n, ranges):
+    files = [open(f'/tmp/{n}-{i}', 'w') for i in range(50)]
+    for f in files:
+        for k in range(ranges, 0, -1): fcntl.lockf(f, fcntl.LOCK_EX, 1, 2 * k)
+    time.sleep(float(sys.argv[2]))
+for n in range(4):
+    if os.fork() == 0:
+        lock(n, int(sys.argv[1])); os._exit(0)
+for n in range(4): os.wait()
+"""
+    few = gb.json("--timeout-seconds", 60, "-c", code, "5", "0.5")
+    many = gb.json("--timeout-seconds", 60, "--max-cpu-seconds", 40, "-c", code, "400", "60")
+    assert few["status"] == "success", few
+    assert (many["status"], many["kill_reason"]) == ("resource_exceeded", "memory"), many
+
+
+def test_no_setuid_file_can_be_left_behind(gb, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    for directory in (tmp_path, shared):
+        directory.chmod(0o777)
+    code = """
+import os
+def refused(call, *args):
+    try: call(*args)
+    except PermissionError: return True
+    return False
+open('/shared/f', 'w').close()
+print([refused(os.chmod, '/shared/f', 0o4755), refused(os.open, '/shared/g', os.O_CREAT | os.O_WRONLY, 0o2755), refused(os.mkdir, '/shared/d', 0o2755),
+       refused(os.mknod, '/shared/n', 0o104755), refused(os.chmod, '/shared/f', 0o755)])
+"""
+    assert gb.ok(code, "--writable", f"{shared}:/shared") == "[True, True, True, True, False]\n"
+    assert [path.name for path in shared.iterdir()] == ["f"] and not (shared / "f").stat().st_mode & 0o6000
+
+
+def test_names_that_were_looked_up_are_not_the_programs_memory(gb):
+    """The kernel remembers that a name does not exist, and charges that memory; it is a cache, and a legal program must not die of it."""
+    code = "import os\nfor i in range(250000):\n    try: os.stat('/usr/lib/%0180d' % i)\n    except OSError: pass\nprint('done')"
+    assert gb.ok(code, "--max-memory-mb", 64, "--max-disk-mb", 1, "--max-cpu-seconds", 60, "--timeout-seconds", 120) == "done\n"
+
+
+def test_glovebox_refuses_to_be_setuid(gb, tmp_path):
+    if os.geteuid() != 0 or gb.mode != "root":
+        return  # only root can make such a file, and only another user would gain by it
+    directory = pathlib.Path("/var/tmp") / f"glovebox-setuid-{os.getpid()}"
+    directory.mkdir(mode=0o755)
+    try:
+        shutil.copy(gb.program, directory / "glovebox")
+        (directory / "glovebox").chmod(0o4755)
+        command = ["setpriv", "--reuid", "20001", "--regid", "20001", "--clear-groups", directory / "glovebox", "run", "--file", "/etc/shadow", "--", "cat", "shadow"]
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL)
+        assert done.returncode != 0 and done.stdout == b"" and b"root:" not in done.stderr, done
+    finally:
+        shutil.rmtree(directory)
+
+
+def test_a_slow_box_dies_as_fast_as_any(gb):
+    """A share of one percent is for running, not for dying: the wide margin would not hold if it were."""
+    result = gb.sh("for i in 1 2 3 4 5 6 7 8 9 10; do (while :; do :; done) & done; wait", "--timeout-seconds", 1, "--max-cpu-percent", 1, "--max-pids", 40)
+    assert result["status"] == "timeout" and result["resource_usage"]["wall_ms"] < 20000

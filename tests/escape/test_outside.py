@@ -121,7 +121,7 @@ def test_cgroup_has_the_limits(sleeper):
     mib = 1 << 20
     where = dict(line.split(":", 2)[1:] for line in sleeper.read("cgroup").splitlines())
     if "memory" in where:
-        want = {"memory": {"memory.limit_in_bytes": str(280 * mib), "memory.memsw.limit_in_bytes": str(356 * mib), "memory.swappiness": "0"},
+        want = {"memory": {"memory.limit_in_bytes": str(281 * mib), "memory.memsw.limit_in_bytes": str(356 * mib), "memory.swappiness": "0"},
                 "pids": {"pids.max": "65"}, "cpu": {"cpu.cfs_quota_us": "100000", "cpu.cfs_period_us": "100000"}}
     else:
         want = {"": {"memory.max": str(356 * mib), "memory.high": str(256 * mib), "memory.swap.max": "0", "memory.oom.group": "1",

@@ -178,7 +178,7 @@ import os, socket
 for n in ('one.txt', 'two.csv', '.hidden.txt', 'sub/deep/a.txt', 'sub/b.csv'):
     os.makedirs(os.path.dirname(n) or '.', exist_ok=True); open(n, 'w').write(n)
 open('raw.bin', 'wb').write(bytes(range(256)))
-open('empty', 'w'); os.chmod('one.txt', 0o4777)
+open('empty', 'w'); os.chmod('one.txt', 0o1777)
 """
 
 

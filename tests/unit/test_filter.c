@@ -101,18 +101,22 @@ static uint32_t run(const struct gb_seccomp_filter *f, const struct seccomp_data
     return 0;
 }
 
-static const char *verdict(const struct gb_seccomp_filter *f, uint32_t arch, uint32_t nr, unsigned arg,
-                           uint64_t value)
+static const char *word_of(uint32_t v)
 {
-    struct seccomp_data data = {.nr = (int)nr, .arch = arch};
-    data.args[arg] = value;
-    uint32_t v = run(f, &data);
     return v == SECCOMP_RET_ALLOW                    ? "allow"
            : v == (SECCOMP_RET_ERRNO | EPERM)        ? "eperm"
            : v == (SECCOMP_RET_ERRNO | ENOSYS)       ? "enosys"
            : v == (SECCOMP_RET_ERRNO | EAFNOSUPPORT) ? "eafnosupport"
            : v == SECCOMP_RET_KILL_PROCESS           ? "kill"
                                                      : "UNEXPECTED";
+}
+
+static const char *verdict(const struct gb_seccomp_filter *f, uint32_t arch, uint32_t nr, unsigned arg,
+                           uint64_t value)
+{
+    struct seccomp_data data = {.nr = (int)nr, .arch = arch};
+    data.args[arg] = value;
+    return word_of(run(f, &data));
 }
 
 /* --- the cases, as text --- */
@@ -191,8 +195,70 @@ static void sweep(const struct gb_seccomp_filter *f, FILE *out, const char *call
     }
 }
 
+/* A call of which several arguments matter. */
+static void together(const struct gb_seccomp_filter *f, FILE *out, const char *call, const char *what,
+                     const uint64_t args[4])
+{
+    int nr = seccomp_syscall_resolve_name_arch(ARCH, call);
+    struct seccomp_data data = {.nr = nr, .arch = ARCH, .args = {args[0], args[1], args[2], args[3]}};
+    if (nr >= 0)
+        fprintf(out, "%s(%d) %s %s\n", call, nr, what, word_of(run(f, &data)));
+}
+
+static void modes_of_files(const struct gb_seccomp_filter *f, FILE *out)
+{
+    static const struct value bits[] = {
+            {"0755", 0755}, {"sticky", 01777}, {"setgid", 02755}, {"setuid", 04755}};
+    static const struct {
+        const char *call;
+        unsigned arg;
+    } calls[] = {{"chmod", 1}, {"fchmod", 1}, {"fchmodat", 2}, {"mkdir", 1}, {"mkdirat", 2}, {"creat", 1}};
+    for (size_t i = 0; i < LEN(calls); i++)
+        values(f, out, calls[i].call, calls[i].arg, bits, LEN(bits));
+    for (size_t i = 0; i < LEN(bits); i++) {
+        fprintf(out, "fchmodat2(452) %s %s\n", bits[i].name, verdict(f, ARCH, 452, 2, bits[i].value));
+        fprintf(out, "mode %s:\n", bits[i].name);
+        together(f, out, "open", "to read", (const uint64_t[4]){0, 0, bits[i].value, 0});
+        together(f, out, "open", "to create", (const uint64_t[4]){0, 0x41, bits[i].value, 0});
+        together(f, out, "openat", "to read", (const uint64_t[4]){0, 0, 0, bits[i].value});
+        together(f, out, "openat", "to create", (const uint64_t[4]){0, 0, 0x41, bits[i].value});
+        together(f, out, "openat", "without a name", (const uint64_t[4]){0, 0, 0x410001, bits[i].value});
+    }
+}
+
+static void limits(const struct gb_seccomp_filter *f, FILE *out)
+{
+    static const struct value resources[] = {{"RLIMIT_STACK", 3}, {"RLIMIT_CORE", 4}, {"RLIMIT_NOFILE", 7}};
+    values(f, out, "setrlimit", 0, resources, LEN(resources));
+    together(f, out, "prlimit64", "own stack", (const uint64_t[4]){0, 3, 0x1000, 0});
+    together(f, out, "prlimit64", "own core, to read", (const uint64_t[4]){0, 4, 0, 0x1000});
+    together(f, out, "prlimit64", "own core, to change", (const uint64_t[4]){0, 4, 0x1000, 0});
+    together(f, out, "prlimit64", "own core, to change, from a high address",
+             (const uint64_t[4]){0, 4, 0x100000000, 0});
+    together(f, out, "prlimit64", "init's stack", (const uint64_t[4]){1, 3, 0x1000, 0});
+}
+
+static void descriptors(const struct gb_seccomp_filter *f, FILE *out)
+{
+    static const struct value commands[] = {
+            {"F_DUPFD", 0},      {"F_SETFL", 4},         {"F_SETLK", 6},       {"F_OFD_GETLK", 36},
+            {"F_OFD_SETLK", 37}, {"F_OFD_SETLKW", 38},   {"F_SETLEASE", 1024}, {"F_GETLEASE", 1025},
+            {"F_NOTIFY", 1026},  {"F_SETPIPE_SZ", 1031}, {"F_ADD_SEALS", 1033}};
+    values(f, out, "fcntl", 1, commands, LEN(commands));
+    static const struct value socket_options[] = {{"SO_SNDBUF", 7},
+                                                  {"SO_PASSCRED", 16},
+                                                  {"SO_ATTACH_FILTER", 26},
+                                                  {"SO_ATTACH_BPF", 50},
+                                                  {"SO_ATTACH_REUSEPORT_CBPF", 51},
+                                                  {"SO_ATTACH_REUSEPORT_EBPF", 52}};
+    values(f, out, "setsockopt", 2, socket_options, LEN(socket_options));
+}
+
 static void arguments(const struct gb_seccomp_filter *f, FILE *out)
 {
+    modes_of_files(f, out);
+    limits(f, out);
+    descriptors(f, out);
     static const struct value clone_flags[] = {
             {"fork", 0x01200011},
             {"vfork", 0x4111},
@@ -256,7 +322,9 @@ static void arguments(const struct gb_seccomp_filter *f, FILE *out)
                                          {"S_IFDIR", 0040755},
                                          {"S_IFLNK", 0120777},
                                          {"S_IFCHR|0x10000", 0x12000},
-                                         {"S_IFBLK|07777", 0067777}};
+                                         {"S_IFBLK|07777", 0067777},
+                                         {"S_IFREG|S_ISUID", 0104755},
+                                         {"S_ISGID", 02755}};
     values(f, out, "mknod", 1, modes, LEN(modes));
     values(f, out, "mknodat", 2, modes, LEN(modes));
 
@@ -426,12 +494,14 @@ static const struct {
     bool restricts;
     const char *calls;
 } groups[] = {
-#define GB_ALLOW(group, why, names)                   {#group, false, names},
-#define GB_DENY(group, why, names)                    {#group, true, names},
-#define GB_ENOSYS(group, why, names)                  {#group, true, names},
-#define GB_ONLY(group, why, name, arg, mask, values)  {#group, true, name},
-#define GB_NEVER(group, why, name, arg, mask, values) {#group, true, name},
-#define GB_WITHOUT(group, why, name, arg, mask)       {#group, true, name},
+#define GB_ALLOW(group, why, names)                       {#group, false, names},
+#define GB_DENY(group, why, names)                        {#group, true, names},
+#define GB_ENOSYS(group, why, names)                      {#group, true, names},
+#define GB_ONLY(group, why, name, arg, mask, values)      {#group, true, name},
+#define GB_NEVER(group, why, name, arg, mask, values)     {#group, true, name},
+#define GB_WITHOUT(group, why, name, arg, mask)           {#group, true, name},
+#define GB_WHEN(group, why, name, arg, mask, other, bits) {#group, true, name},
+#define GB_PRLIMIT(group, why)                            {#group, true, "prlimit64"},
 #include "sandbox/profiles.def"
         {"abi", true, "read"},
         {"x32", HAS_X32, "read"},
