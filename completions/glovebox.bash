@@ -13,12 +13,12 @@ _glovebox()
     COMPREPLY=()
 
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "run doctor selftest --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "run doctor selftest --help -h --version" -- "$cur"))
         return
     fi
     case ${COMP_WORDS[1]} in
     doctor | selftest)
-        COMPREPLY=($(compgen -W "--json --help" -- "$cur"))
+        COMPREPLY=($(compgen -W "--json --help -h" -- "$cur"))
         return
         ;;
     run) ;;
@@ -30,7 +30,7 @@ _glovebox()
         word=${COMP_WORDS[i]}
         case $word in
         --) subject=$i && break ;;
-        --json | --replace | --help) ;;
+        --json | --replace | --help | -h) ;;
         -*)
             # With = the word list has three words: the name, =, the value.
             [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i++))
@@ -56,7 +56,7 @@ _glovebox()
     case $prev in
     --lang) COMPREPLY=($(compgen -W "python bash sh node" -- "$cur")) ;;
     --backend) COMPREPLY=($(compgen -W "native" -- "$cur")) ;;
-    --allow-degraded) COMPREPLY=($(compgen -W "cgroup cgroup-join ns-cgroup no-nested-userns landlock" -- "$cur")) ;;
+    --allow-degraded) COMPREPLY=($(compgen -W "cgroup ns-cgroup no-nested-userns landlock" -- "$cur")) ;;
     --env) COMPREPLY=($(compgen -e -- "$cur")) ;;
     --file | --stdin) _glovebox_files ;;
     --out-dir | --mount | --writable | --rootfs) _glovebox_files -d ;;
@@ -66,7 +66,7 @@ _glovebox()
         if [[ $cur == -* ]]; then
             COMPREPLY=($(compgen -W "-c --lang --file --stdin --env --out --out-dir --replace --json --mount --writable --rootfs
                 --backend --cgroup-parent --allow-degraded --timeout-seconds --max-cpu-seconds --max-cpu-percent
-                --max-memory-mb --max-disk-mb --max-pids --max-open-files --max-output-bytes --help --" -- "$cur"))
+                --max-memory-mb --max-disk-mb --max-pids --max-open-files --max-output-bytes --help -h --" -- "$cur"))
         else
             _glovebox_files
         fi

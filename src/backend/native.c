@@ -18,7 +18,8 @@ static void hash_text(SHA2_CTX *ctx, const char *text)
     SHA256Update(ctx, (const uint8_t *)text, strlen(text) + 1);
 }
 
-/* Two runs have the same hash exactly if the same things were allowed to them. */
+/* A hash over limits, root, mounts, what may be missing, and the system call filter: what was allowed, in one
+ * word. */
 static void hash_policy(const struct gb_spec *spec, char *ret_hex)
 {
     SHA2_CTX ctx;

@@ -12,6 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int gb_fd_open_dir(int at_fd, const char *path)
+{
+    int fd = openat(at_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 int gb_fd_write_all(int fd, const void *data, size_t len)
 {
     const char *p = data;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+int gb_fd_open_dir(int at_fd, const char *path); /* a descriptor or -errno */
 int gb_fd_write_all(int fd, const void *data, size_t len);
 /* Opens dir_fd/name for writing and writes text in one write(2), as control files of the kernel want it. */
 int gb_fd_put(int dir_fd, const char *name, const char *text);

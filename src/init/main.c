@@ -13,7 +13,6 @@
 
 #define EINTR           4
 #define ENOENT          2
-#define EACCES          13
 #define ENOTDIR         20
 #define SIGCHLD         17
 #define F_SETFD         2

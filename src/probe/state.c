@@ -132,14 +132,16 @@ enum verdict probe_limits(void)
             {RLIMIT_NOFILE, 256, "open files"},       {RLIMIT_CPU, 11, "cpu"},
             {RLIMIT_MEMLOCK, 65536, "locked memory"}, {RLIMIT_SIGPENDING, 1024, "signals"},
             {RLIMIT_RTPRIO, 0, "realtime"},           {RLIMIT_NICE, 0, "nice"},
-            {RLIMIT_NPROC, 65, "processes"},          {RLIMIT_MSGQUEUE, 819200, "message queues"},
+            {RLIMIT_NPROC, 65, "processes"},
     };
     struct rlimit core = {0, 0};
     if (getrlimit(RLIMIT_CORE, &core) || core.rlim_cur != 1 || core.rlim_max != 1)
         return escaped("the core limit is %llu", (unsigned long long)core.rlim_cur);
-    core.rlim_cur = 0;
-    if (!setrlimit(RLIMIT_CORE, &core) || !syscall(SYS_prlimit64, 0, RLIMIT_CORE, &core, NULL))
-        return escaped("the core limit can be changed");
+    core.rlim_cur = 0; /* what programs do that want no cores: it seems to work, and changes nothing */
+    setrlimit(RLIMIT_CORE, &core);
+    syscall(SYS_prlimit64, 0, RLIMIT_CORE, &core, NULL);
+    if (getrlimit(RLIMIT_CORE, &core) || core.rlim_cur != 1)
+        return escaped("the core limit can be changed to %llu", (unsigned long long)core.rlim_cur);
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct rlimit l;
         if (getrlimit((__rlimit_resource_t)rows[i].resource, &l) || l.rlim_cur > rows[i].most ||

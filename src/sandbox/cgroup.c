@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,10 +18,8 @@
 #include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#define CG_MOUNT    "/sys/fs/cgroup"
 #define CG_PREFIX   "glovebox.box-" /* nobody else's cgroup has such a name */
 #define MIB         ((int64_t)1 << 20)
 #define PERIOD_US   100000 /* the kernel's own default for the cpu quota */
@@ -31,7 +28,7 @@
 #define HEADROOM    (24 * MIB) /* v1: what may be used between two looks */
 #define STAT_BYTES  8192
 
-static const char *const controller_names[GB_CG_COUNT] = {"memory", "pids", "cpu", "cpuacct"};
+const char *const gb_cgroup_controllers[GB_CG_COUNT] = {"memory", "pids", "cpu", "cpuacct"};
 
 /* The two versions differ in file names more than in meaning. */
 static const struct {
@@ -51,126 +48,6 @@ void gb_cgroup_init(struct gb_cgroup *cg)
     *cg = (struct gb_cgroup){.event_fd = -1};
     for (size_t i = 0; i < GB_CG_COUNT; i++)
         cg->fd[i] = cg->parent_fd[i] = cg->tasks_fd[i] = -1;
-}
-
-/* --- where the cgroup goes --- */
-
-/* The path of this process's own cgroup: of a v1 controller, or of v2 for "". */
-static int own_path(const char *controller, char *path, size_t size)
-{
-    char text[4096];
-    ssize_t n = gb_fd_get(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
-    if (n < 0)
-        return (int)n;
-    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *list = strchr(line, ':');
-        char *where = list ? strchr(list + 1, ':') : NULL;
-        if (!where)
-            continue;
-        *where++ = '\0';
-        if (*controller ? gb_text_in_list(list + 1, controller) : !list[1]) {
-            snprintf(path, size, ".%s", where);
-            return 0;
-        }
-    }
-    return -ENOENT;
-}
-
-static int open_dir(int at, const char *path)
-{
-    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-/* A parent is usable if we may make directories in it and move processes below it. */
-static bool may_use(int fd)
-{
-    return !faccessat(fd, ".", W_OK, AT_EACCESS);
-}
-
-static const char *strip_root(const char *path)
-{
-    while (*path == '/')
-        path++;
-    return *path ? path : ".";
-}
-
-static int v1_open_parent(const struct gb_spec *spec, enum gb_controller c, struct gb_err *err)
-{
-    char base[64], own[PATH_MAX];
-    snprintf(base, sizeof(base), CG_MOUNT "/%s", controller_names[c]);
-    struct statfs fs;
-    AUTO_FD root = open_dir(AT_FDCWD, base);
-    if (root < 0 || fstatfs(root, &fs) || fs.f_type != CGROUP_SUPER_MAGIC)
-        return gb_err_set(err, GB_ERR_LAYER, ENOENT, "no cgroup v1 controller '%s' at %s",
-                          controller_names[c], base);
-    if (spec->cgroup_parent) {
-        int fd = open_dir(root, strip_root(spec->cgroup_parent));
-        if (fd < 0)
-            return gb_err_set(err, GB_ERR_LAYER, -fd, "cgroup parent '%s' of controller '%s'",
-                              spec->cgroup_parent, controller_names[c]);
-        return fd;
-    }
-    if (may_use(root))
-        return TAKE_FD(root);
-    AUTO_FD mine = own_path(controller_names[c], own, sizeof(own)) ? -1 : open_dir(root, own);
-    if (mine >= 0 && may_use(mine))
-        return TAKE_FD(mine);
-    gb_err_set(err, GB_ERR_LAYER, EACCES, "cgroup v1: no right to make a cgroup of controller '%s'",
-               controller_names[c]);
-    gb_err_hint(err, "run as root, or have root make a directory in each of memory, pids, cpu and cpuacct "
-                     "that is yours and name "
-                     "it with --cgroup-parent");
-    return -EACCES;
-}
-
-/* May boxes be made right below fd: are the controllers on for its children, or can we turn them on? */
-static int v2_enable(int fd)
-{
-    char text[256];
-    ssize_t n = gb_fd_get(fd, "cgroup.subtree_control", text, sizeof(text));
-    if (n < 0)
-        return (int)n;
-    for (char *p = text; *p; p++)
-        if (*p == ' ' || *p == '\n')
-            *p = ',';
-    bool all = true;
-    for (size_t i = GB_CG_MEMORY; i <= GB_CG_CPU; i++)
-        all &= gb_text_in_list(text, controller_names[i]);
-    return all ? 0 : gb_fd_put(fd, "cgroup.subtree_control", "+memory +pids +cpu");
-}
-
-static int v2_open_parent(const struct gb_spec *spec, struct gb_err *err)
-{
-    AUTO_FD root = open_dir(AT_FDCWD, CG_MOUNT);
-    if (root < 0)
-        return gb_err_set(err, GB_ERR_LAYER, -root, "open %s", CG_MOUNT);
-    char path[PATH_MAX] = ".";
-    if (spec->cgroup_parent) {
-        snprintf(path, sizeof(path), "%s", strip_root(spec->cgroup_parent));
-    } else if (!may_use(root)) {
-        int r = own_path("", path, sizeof(path));
-        if (r)
-            return gb_err_set(err, GB_ERR_LAYER, -r, "read the own cgroup from /proc/self/cgroup");
-    }
-    /* From our own cgroup upwards: the first that is ours to divide. Our own is rarely it (the kernel allows
-     * no processes in a cgroup that has controllers on for its children), but the slice above it often is. */
-    int last = EACCES;
-    for (;;) {
-        AUTO_FD fd = open_dir(root, path);
-        int r = fd < 0 ? fd : may_use(fd) ? v2_enable(fd) : -EACCES;
-        if (r == 0)
-            return TAKE_FD(fd);
-        last = -r;
-        char *slash = strrchr(path, '/');
-        if (!slash || spec->cgroup_parent)
-            break;
-        *slash = '\0';
-    }
-    gb_err_set(err, GB_ERR_LAYER, last,
-               "cgroup v2: no cgroup with the memory, pids and cpu controllers that is ours to divide");
-    gb_err_hint(err, "run as root, or under: systemd-run --user --scope -p Delegate=yes glovebox run …");
-    return -last;
 }
 
 /* --- making it --- */
@@ -198,7 +75,7 @@ void gb_cgroup_sweep(const struct gb_cgroup *cg)
     for (struct dirent *e; dir && (e = readdir(dir));) {
         if (strncmp(e->d_name, CG_PREFIX, strlen(CG_PREFIX)))
             continue;
-        AUTO_FD box = open_dir(cg->parent_fd[0], e->d_name);
+        AUTO_FD box = gb_fd_open_dir(cg->parent_fd[0], e->d_name);
         if (box >= 0 && !flock(box, LOCK_EX | LOCK_NB))
             remove_all(cg, e->d_name);
     }
@@ -222,10 +99,10 @@ static int make_dirs(struct gb_cgroup *cg, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (mkdirat(cg->parent_fd[i], cg->name, 0755) && !(errno == EEXIST && same_hierarchy(cg, i)))
             return -errno;
-        cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
+        cg->fd[i] = gb_fd_open_dir(cg->parent_fd[i], cg->name);
         if (cg->fd[i] == -EACCES &&
             !fchmodat(cg->parent_fd[i], cg->name, 0755, 0)) /* an odd umask of the caller's */
-            cg->fd[i] = open_dir(cg->parent_fd[i], cg->name);
+            cg->fd[i] = gb_fd_open_dir(cg->parent_fd[i], cg->name);
         /* Until the first directory is locked, a sweeper may take it for a dead one's. */
         struct stat st;
         if (i == 0 &&
@@ -330,25 +207,6 @@ static int watch_memory(struct gb_cgroup *cg, struct gb_err *err)
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "watch the cgroup's memory events") : 0;
 }
 
-static int open_parents(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err)
-{
-    struct statfs fs;
-    bool v2 = !statfs(CG_MOUNT, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC;
-    size_t count = v2 ? 1 : GB_CG_COUNT;
-    for (size_t i = 0; i < count; i++) {
-        int fd = v2 ? v2_open_parent(spec, err) : v1_open_parent(spec, i, err);
-        if (fd < 0)
-            return fd;
-        cg->parent_fd[i] = fd;
-        struct stat st;
-        if (fstat(fd, &st))
-            return gb_err_set(err, GB_ERR_LAYER, errno, "look at the cgroup's parent");
-        cg->hierarchy[i] = st.st_dev;
-    }
-    cg->version = v2 ? 2 : 1;
-    return 0;
-}
-
 int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err)
 {
     cg->memory_bytes = spec->limits.memory_mb * MIB;
@@ -358,7 +216,7 @@ int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb
     cg->limit_bytes = cg->memory_bytes + cg->headroom_bytes;
     if (cg->limit_bytes > cg->hard_bytes)
         cg->limit_bytes = cg->hard_bytes;
-    int r = open_parents(cg, spec, err);
+    int r = gb_cgroup_open_parents(cg, spec, err);
     if (r)
         goto fail;
     for (int attempt = 0; attempt < 8; attempt++) {
@@ -385,7 +243,8 @@ int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err)
 {
     for (size_t i = 0; i < GB_CG_COUNT; i++)
         if (cg->tasks_fd[i] >= 0 && write(cg->tasks_fd[i], "0", 1) != 1)
-            return gb_err_set(err, GB_ERR_LAYER, errno, "enter the box's %s cgroup", controller_names[i]);
+            return gb_err_set(err, GB_ERR_LAYER, errno, "enter the box's %s cgroup",
+                              gb_cgroup_controllers[i]);
     return 0;
 }
 

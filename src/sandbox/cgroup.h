@@ -32,7 +32,11 @@ struct gb_cgroup {
     int64_t memory_bytes, hard_bytes, limit_bytes, headroom_bytes;
 };
 
+extern const char *const gb_cgroup_controllers[GB_CG_COUNT]; /* their names */
+
 void gb_cgroup_init(struct gb_cgroup *cg);
+/* Finds out the version, and opens the directory (v1: one of each controller) that the cgroup is made in. */
+int gb_cgroup_open_parents(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err);
 /* Makes the cgroup and writes its limits. Fails if any needed controller is missing: there is no cgroup by
  * halves. */
 int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err);

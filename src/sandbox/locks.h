@@ -3,5 +3,6 @@
 
 #include "sandbox/cgroup.h"
 
-/* Do the processes of the box hold more locks than any honest program? Looks at /proc/locks, so it costs next to nothing where there are few. */
+/* Do the processes of the box hold more locks than any honest program? Looks at /proc/locks, so it costs next
+ * to nothing where there are few. */
 bool gb_locks_exceeded(const struct gb_cgroup *cg);

@@ -2,6 +2,7 @@
 #include "sandbox/steps.h"
 
 #include "base/auto.h"
+#include "base/fd.h"
 #include "base/wall.h"
 
 #include <errno.h>
@@ -19,6 +20,15 @@ static bool counts_per_namespace(void)
     int major = 0, minor = 0;
     return !uname(&u) && sscanf(u.release, "%d.%d", &major, &minor) == 2 &&
            (major > 5 || (major == 5 && minor >= 14));
+}
+
+/* A caller with a hard core limit of 0 cannot give its box the 1 that keeps a core helper away. That matters
+ * only where there is one. */
+static bool has_core_helper(const struct gb_box *box)
+{
+    char pattern[8] = "";
+    return gb_fd_get(box->proc_fd, "sys/kernel/core_pattern", pattern, sizeof(pattern)) < 0 ||
+           pattern[0] == '|';
 }
 
 int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
@@ -44,7 +54,6 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
             {RLIMIT_FSIZE, "file size", writable && GB_WALL("rlimit-file-size"), (rlim_t)l->disk_mb * MIB},
             {RLIMIT_CPU, "cpu seconds", GB_WALL("rlimit-cpu"), (rlim_t)(l->cpu_ms + 999) / 1000 + 1},
             {RLIMIT_MEMLOCK, "locked memory", GB_WALL("rlimit-locked"), (rlim_t)64 * 1024},
-            {RLIMIT_MSGQUEUE, "message queues", GB_WALL("rlimit-queues"), 819200},
             {RLIMIT_SIGPENDING, "queued signals", GB_WALL("rlimit-signals"), 1024},
             {RLIMIT_RTPRIO, "realtime priority", GB_WALL("rlimit-realtime"), 0},
             {RLIMIT_NICE, "nice", GB_WALL("rlimit-nice"), 0},
@@ -58,6 +67,10 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
         if (getrlimit(rows[i].resource, &now) || rows[i].resource == RLIMIT_NOFILE)
             now.rlim_max = RLIM_INFINITY;
         value.rlim_cur = value.rlim_max = rows[i].value < now.rlim_max ? rows[i].value : now.rlim_max;
+        if (rows[i].resource == RLIMIT_CORE && now.rlim_max == 0 && has_core_helper(box))
+            return gb_err_set(err, GB_ERR_LAYER, EPERM,
+                              "the caller's hard core limit is 0, at which the host's core helper would run "
+                              "for the box");
         if (rows[i].use && setrlimit(rows[i].resource, &value))
             return gb_err_set(err, GB_ERR_LAYER, errno, "limit %s to %llu", rows[i].name,
                               (unsigned long long)rows[i].value);

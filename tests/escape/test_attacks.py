@@ -200,6 +200,9 @@ print([refused(os.chmod, '/shared/f', 0o4755), refused(os.open, '/shared/g', os.
        refused(os.mknod, '/shared/n', 0o104755), refused(os.chmod, '/shared/f', 0o755)])
 """
     assert gb.ok(code, "--writable", f"{shared}:/shared") == "[True, True, True, True, False]\n"
+    # What bounds a file there: the disk limit, for each file.
+    grow = "import errno, os\ntry:\n    with open('/shared/h', 'wb') as f: f.write(bytes(3 << 20))\nexcept OSError as e: print(e.errno == errno.EFBIG)\nos.unlink('/shared/h')"
+    assert gb.ok(grow, "--writable", f"{shared}:/shared", "--max-disk-mb", 2) == "True\n"
     assert [path.name for path in shared.iterdir()] == ["f"] and not (shared / "f").stat().st_mode & 0o6000
 
 

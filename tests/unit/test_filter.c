@@ -107,6 +107,7 @@ static const char *word_of(uint32_t v)
            : v == (SECCOMP_RET_ERRNO | EPERM)        ? "eperm"
            : v == (SECCOMP_RET_ERRNO | ENOSYS)       ? "enosys"
            : v == (SECCOMP_RET_ERRNO | EAFNOSUPPORT) ? "eafnosupport"
+           : v == SECCOMP_RET_ERRNO                  ? "pretend"
            : v == SECCOMP_RET_KILL_PROCESS           ? "kill"
                                                      : "UNEXPECTED";
 }
@@ -235,6 +236,9 @@ static void limits(const struct gb_seccomp_filter *f, FILE *out)
     together(f, out, "prlimit64", "own core, to change", (const uint64_t[4]){0, 4, 0x1000, 0});
     together(f, out, "prlimit64", "own core, to change, from a high address",
              (const uint64_t[4]){0, 4, 0x100000000, 0});
+    together(f, out, "prlimit64", "own core, to change and read", (const uint64_t[4]){0, 4, 0x1000, 0x2000});
+    together(f, out, "prlimit64", "own core, to change and read high",
+             (const uint64_t[4]){0, 4, 0x1000, 0x100000000});
     together(f, out, "prlimit64", "init's stack", (const uint64_t[4]){1, 3, 0x1000, 0});
 }
 
@@ -501,6 +505,7 @@ static const struct {
 #define GB_NEVER(group, why, name, arg, mask, values)     {#group, true, name},
 #define GB_WITHOUT(group, why, name, arg, mask)           {#group, true, name},
 #define GB_WHEN(group, why, name, arg, mask, other, bits) {#group, true, name},
+#define GB_PRETEND(group, why, name, arg, mask, values)   {#group, true, name},
 #define GB_PRLIMIT(group, why)                            {#group, true, "prlimit64"},
 #include "sandbox/profiles.def"
         {"abi", true, "read"},
