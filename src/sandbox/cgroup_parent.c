@@ -1,4 +1,5 @@
-/* Where a box's cgroup goes: below which directory of the cgroup file system, on v1 and on v2, for root and for an ordinary user. */
+/* Where a box's cgroup goes: below which directory of the cgroup file system, on v1 and on v2, for root and
+ * for an ordinary user. */
 #include "sandbox/cgroup.h"
 
 #include "base/auto.h"
@@ -15,7 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define CG_MOUNT    "/sys/fs/cgroup"
+#define CG_MOUNT "/sys/fs/cgroup"
 
 /* The path of this process's own cgroup: of a v1 controller, or of v2 for "". */
 static int own_path(const char *controller, char *path, size_t size)
