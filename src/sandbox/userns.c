@@ -107,8 +107,11 @@ int gb_userns_map(struct gb_box *box, struct gb_err *err)
     struct statfs fs;
     snprintf(path, sizeof(path), "%d", box->init_pid);
     AUTO_FD dir = openat(box->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || fstatfs(dir, &fs) || fs.f_type != PROC_SUPER_MAGIC)
-        return gb_err_set(err, GB_ERR_LAYER, EIO, "/proc is not a proc file system");
+    if (dir < 0 || fstatfs(dir, &fs) || fs.f_type != PROC_SUPER_MAGIC) {
+        gb_err_set(err, GB_ERR_LAYER, EIO, "/proc is not a proc file system");
+        gb_err_hint(err, "mount one there");
+        return -EIO;
+    }
     snprintf(uid_map, sizeof(uid_map), "%d %u 1\n", GB_BOX_UID, box->host_uid);
     if (!GB_WALL("idmap-one"))
         snprintf(uid_map, sizeof(uid_map), "%d %u 1\n0 %u 1\n", GB_BOX_UID, box->host_uid, box->host_uid + 1);

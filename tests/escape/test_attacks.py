@@ -17,7 +17,7 @@ def test_a_false_proc_is_not_trusted(gb):
     script = 'mount -t tmpfs none /proc && mkdir -p /proc/self && exec "$0" run -c "print(1)"'
     unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
     done = subprocess.run([*unshare, "sh", "-c", script, gb.program], capture_output=True, stdin=subprocess.DEVNULL)
-    assert done.stdout == b"" and done.stderr.startswith(b"glovebox: "), done
+    assert done.stdout == b"" and b"glovebox: " in done.stderr, done
     if "asan" not in gb.build.name:  # whose leak checker fails without /proc, behind our own message
         assert done.returncode == 125 and done.stderr.count(b"\n") == 1, done
 
