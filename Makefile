@@ -5,7 +5,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-dev libmd-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-pytest-timeout libcmocka-dev clang-format clang-tidy \
 	python3-numpy python3-pandas python3-matplotlib nodejs git perl g++ util-linux \
-	qemu-system-x86 busybox-static cpio dpkg-dev
+	qemu-system-x86 busybox-static cpio
 BENCH_PACKAGES := $(BUILD_PACKAGES) bubblewrap
 
 .PHONY: all build serve test bench mutants format install clean
