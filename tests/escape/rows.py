@@ -6,8 +6,8 @@ test_rows.py wants every row to have a test that exists. Rows of the service (HT
 ROWS = {
     "A1": ["test_outside.py::test_two_boxes_have_different_uids_neither_ours"],
     "A4": ["test_outside.py::test_hostile_script_changes_nothing_on_the_host"],
-    "A6": ["test_run.py::test_what_is_mounted_below_a_mount_is_read_only_too", "test_old_kernels.py::test_mounts_below_a_mount_are_read_only_as_on_5_10"],
-    "A7": ["test_run.py::test_rootfs_is_the_whole_world_and_its_links_lead_nowhere"],
+    "A6": ["test_mounts.py::test_what_is_mounted_below_a_mount_is_read_only_too", "test_old_kernels.py::test_mounts_below_a_mount_are_read_only_as_on_5_10"],
+    "A7": ["test_mounts.py::test_rootfs_is_the_whole_world_and_its_links_lead_nowhere"],
     "A8": ["test_attacks.py::test_a_false_proc_is_not_trusted"],
     "A9": ["test_outside.py::test_hostile_script_changes_nothing_on_the_host"],
     "A10": ["test_outside.py::test_nothing_of_one_run_is_seen_by_the_next", "test_attacks.py::test_locks_on_shared_files_end_with_the_run", "test_attacks.py::test_leases_on_shared_files_are_refused"],
