@@ -17,4 +17,8 @@ struct gb_backend {
 
 extern const struct gb_backend gb_backend_native;
 
+/* A hash over what the native backend allows a box: limits, root, mounts, layers that may be missing, and the
+ * system call filter. ret_hex has room for 65 characters. */
+void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex);
+
 const struct gb_backend *gb_backend_find(const char *name);

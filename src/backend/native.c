@@ -18,9 +18,7 @@ static void hash_text(SHA2_CTX *ctx, const char *text)
     SHA256Update(ctx, (const uint8_t *)text, strlen(text) + 1);
 }
 
-/* A hash over limits, root, mounts, what may be missing, and the system call filter: what was allowed, in one
- * word. */
-static void hash_policy(const struct gb_spec *spec, char *ret_hex)
+void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
 {
     SHA2_CTX ctx;
     const struct gb_seccomp_filter *filter = gb_seccomp_filter();
@@ -53,7 +51,7 @@ static int native_run(const struct gb_spec *spec, gb_backend_output_fn *on_outpu
     gb_box_init(&box, spec);
     int r = gb_launch(&box, err);
     if (!r) {
-        hash_policy(spec, box.receipt.policy_hash); /* the program is starting meanwhile */
+        gb_native_hash_policy(spec, box.receipt.policy_hash); /* the program is starting meanwhile */
         r = gb_supervise(&box, on_output, context, result, err);
     }
     if (r == -ECANCELED) { /* before the program started: an end like any other */

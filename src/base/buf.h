@@ -19,6 +19,8 @@ size_t gb_buf_puts(struct gb_buf *b, const char *s);
 size_t gb_buf_printf(struct gb_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void gb_buf_done(struct gb_buf *b);
 
+#define AUTO_BUF __attribute__((cleanup(gb_buf_done))) struct gb_buf
+
 static inline bool gb_buf_truncated(const struct gb_buf *b)
 {
     return b->seen > b->len;

@@ -8,10 +8,10 @@
 
 static const struct {
     const char *name;
-    int exit_code;
+    int exit_code, http;
 } errors[GB_ERR_COUNT] = {
-        [GB_ERR_NONE] = {"none", 0},
-#define GB_ERROR(code, name, exit_code, text) [GB_ERR_##code] = {name, exit_code},
+        [GB_ERR_NONE] = {"none", 0, 200},
+#define GB_ERROR(code, name, exit_code, http, text) [GB_ERR_##code] = {name, exit_code, http},
 #include "base/err.def"
 #undef GB_ERROR
 };
@@ -70,4 +70,9 @@ const char *gb_err_name(enum gb_error_code code)
 int gb_err_exit_code(enum gb_error_code code)
 {
     return (unsigned)code < ARRAY_LEN(errors) ? errors[code].exit_code : 125;
+}
+
+int gb_err_http_status(enum gb_error_code code)
+{
+    return (unsigned)code < GB_ERR_COUNT ? errors[code].http : 500;
 }

@@ -7,7 +7,7 @@
 
 enum gb_error_code {
     GB_ERR_NONE,
-#define GB_ERROR(code, name, exit_code, text) GB_ERR_##code,
+#define GB_ERROR(code, name, exit_code, http, text) GB_ERR_##code,
 #include "base/err.def"
 #undef GB_ERROR
     GB_ERR_COUNT
@@ -34,3 +34,4 @@ void gb_err_hint(struct gb_err *err, const char *fmt, ...) __attribute__((format
 
 const char *gb_err_name(enum gb_error_code code);
 int gb_err_exit_code(enum gb_error_code code);
+int gb_err_http_status(enum gb_error_code code);

@@ -88,3 +88,26 @@ void gb_json_null(struct gb_json *j, const char *key)
     lead(j, key);
     gb_buf_puts(j->out, "null");
 }
+
+void gb_json_base64(struct gb_json *j, const char *key, const void *data, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = data;
+    lead(j, key);
+    gb_buf_puts(j->out, "\"");
+    for (size_t i = 0; i < len; i += 3) {
+        const size_t have = len - i < 3 ? len - i : 3;
+        const uint32_t bits = (uint32_t)p[i] << 16 | (have > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
+                              (have > 2 ? (uint32_t)p[i + 2] : 0);
+        const char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
+                              have > 1 ? digits[bits >> 6 & 63] : '=', have > 2 ? digits[bits & 63] : '='};
+        gb_buf_add(j->out, four, sizeof(four));
+    }
+    gb_buf_puts(j->out, "\"");
+}
+
+void gb_json_raw(struct gb_json *j, const char *key, const char *json, size_t len)
+{
+    lead(j, key);
+    gb_buf_add(j->out, json, len);
+}

@@ -19,3 +19,6 @@ void gb_json_int(struct gb_json *j, const char *key, int64_t value);
 void gb_json_decimal(struct gb_json *j, const char *key, int64_t value, unsigned decimals);
 void gb_json_bool(struct gb_json *j, const char *key, bool value);
 void gb_json_null(struct gb_json *j, const char *key);
+void gb_json_base64(struct gb_json *j, const char *key, const void *data, size_t len);
+/* A value that is JSON already. */
+void gb_json_raw(struct gb_json *j, const char *key, const char *json, size_t len);

@@ -7,7 +7,6 @@
 #include "sandbox/outputs.h"
 #include "sandbox/steps.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -79,17 +78,14 @@ const char *gb_version(void)
 
 struct gb_run *gb_run_new(void)
 {
-    static const char *const base_env[] = {"PATH=" GB_BOX_PATH, "HOME=" GB_WORKDIR, "USER=sandbox",
-                                           "LOGNAME=sandbox",   "LANG=C.UTF-8",     "TMPDIR=/tmp",
-                                           "SHELL=/bin/sh"};
     struct gb_run *run = calloc(1, sizeof(*run));
     if (!run)
         return NULL;
     run->backend = &gb_backend_native;
-    run->spec.stdin_fd = run->spec.cancel_fd = -1;
+    run->spec.stdin_fd = run->spec.cancel_fd = run->spec.out_fd[0] = run->spec.out_fd[1] = -1;
     gb_limits_init(&run->spec.limits);
-    for (size_t i = 0; i < ARRAY_LEN(base_env); i++)
-        if (add(run, &run->env, base_env[i], NULL)) {
+    for (size_t i = 0; i < gb_spec_env_count; i++)
+        if (add(run, &run->env, gb_spec_env[i], NULL)) {
             gb_run_free(run);
             return NULL;
         }
@@ -199,10 +195,7 @@ int gb_run_add_arg(struct gb_run *run, const char *arg)
 int gb_run_add_env(struct gb_run *run, const char *name, const char *value)
 {
     size_t len = strlen(name);
-    bool good = len > 0 && !isdigit((unsigned char)name[0]);
-    for (size_t i = 0; i < len; i++)
-        good = good && (isalnum((unsigned char)name[i]) || name[i] == '_');
-    if (!good)
+    if (!gb_spec_is_env_name(name, len))
         return gb_err_set(&run->err, GB_ERR_USAGE, 0,
                           "'%.64s' is not a name for the environment: letters, digits and _, no digit first",
                           name);
@@ -430,7 +423,12 @@ const char *gb_run_json(struct gb_run *run)
         return NULL;
     if (!run->json.data) {
         run->json.max = SIZE_MAX / 2;
-        gb_result_to_json(&run->result, gb_step_name, &run->json);
+        AUTO_BUF receipt = {.max = SIZE_MAX / 2};
+        gb_receipt_to_json(&run->result.enforced, gb_step_name, &receipt);
+        const struct gb_result_form form = {
+                .out_key = "stdout", .err_key = "stderr", .enforced = receipt.data};
+        gb_result_to_json(&run->result, &form, &run->json);
+        run->json.failed |= receipt.failed;
     }
     return run->json.failed ? NULL : run->json.data;
 }

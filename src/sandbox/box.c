@@ -2,6 +2,7 @@
 
 #include "base/auto.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 void gb_box_init(struct gb_box *box, const struct gb_spec *spec)
@@ -27,8 +28,8 @@ void gb_box_init(struct gb_box *box, const struct gb_spec *spec)
     for (size_t i = 0; i < GB_MOUNTS; i++)
         box->mount_fd[i] = -1;
     gb_cgroup_init(&box->cgroup);
-    box->receipt.backend = "native";
-    box->receipt.root = spec->rootfs ? "rootfs" : "system";
+    snprintf(box->receipt.backend, sizeof(box->receipt.backend), "native");
+    snprintf(box->receipt.root, sizeof(box->receipt.root), "%s", spec->rootfs ? "rootfs" : "system");
     box->receipt.limits = spec->limits;
     box->receipt.host_uid = box->host_uid;
 }

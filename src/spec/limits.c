@@ -8,8 +8,8 @@
 #include <string.h>
 
 const struct gb_limit_row gb_limit_rows[] = {
-#define GB_LIMIT(field, key, decimals, def, least, ceiling, reached)                                         \
-    {key, decimals, def, least, ceiling, reached, offsetof(struct gb_limits, field)},
+#define GB_LIMIT(field, key, decimals, def, least, usual, ceiling, reached)                                  \
+    {key, decimals, def, least, usual, ceiling, reached, offsetof(struct gb_limits, field)},
 #include "spec/limits.def"
 #undef GB_LIMIT
 };

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct gb_limits {
-#define GB_LIMIT(field, key, decimals, def, least, ceiling, reached) int64_t field;
+#define GB_LIMIT(field, key, decimals, def, least, usual, ceiling, reached) int64_t field;
 #include "spec/limits.def"
 #undef GB_LIMIT
 };
@@ -15,7 +15,9 @@ struct gb_limits {
 struct gb_limit_row {
     const char *key;
     unsigned decimals;
-    int64_t def, least, ceiling;
+    int64_t def, least;
+    int64_t usual;   /* ceiling of the service unless configured */
+    int64_t ceiling; /* of everybody */
     const char *reached;
     size_t offset; /* of the field in struct gb_limits */
 };

@@ -1,7 +1,7 @@
 #include "spec/result.h"
 
 #include "base/auto.h"
-#include "base/json_write.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -44,9 +44,10 @@ static bool has_step(uint64_t mask, const char *name, const char *(*step_name)(u
     return false;
 }
 
-static void receipt_to_json(struct gb_json *j, const struct gb_receipt *e, const char *(*step_name)(unsigned))
+void gb_receipt_to_json(const struct gb_receipt *e, const char *(*step_name)(unsigned), struct gb_buf *out)
 {
-    gb_json_open(j, "enforced", '{');
+    struct gb_json writer = {.out = out, .first = true}, *j = &writer;
+    gb_json_open(j, NULL, '{');
     gb_json_text(j, "backend", e->backend);
     steps_to_json(j, "steps", e->applied, step_name);
     steps_to_json(j, "degraded", e->degraded, step_name);
@@ -75,9 +76,9 @@ static void receipt_to_json(struct gb_json *j, const struct gb_receipt *e, const
     gb_json_close(j, '}');
 }
 
-static void usage_to_json(struct gb_json *j, const struct gb_usage *u)
+void gb_usage_to_json(struct gb_json *j, const char *key, const struct gb_usage *u)
 {
-    gb_json_open(j, "resource_usage", '{');
+    gb_json_open(j, key, '{');
     gb_json_decimal(j, "cpu_ms", u->cpu_us, 3);
     gb_json_decimal(j, "wall_ms", u->wall_us, 3);
     gb_json_decimal(j, "memory_peak_mb", u->memory_peak_bytes * 1000 / (1 << 20), 3);
@@ -91,43 +92,62 @@ static void usage_to_json(struct gb_json *j, const struct gb_usage *u)
     gb_json_close(j, '}');
 }
 
-void gb_result_to_json(const struct gb_result *r, const char *(*step_name)(unsigned index),
-                       struct gb_buf *out)
+void gb_result_end_to_json(struct gb_json *j, const struct gb_result *r)
+{
+    gb_json_text(j, "status", gb_status_name(r->status));
+    if (r->exit_code < 0)
+        gb_json_null(j, "exit_code");
+    else
+        gb_json_int(j, "exit_code", r->exit_code);
+    if (r->signal)
+        gb_json_int(j, "signal", r->signal);
+    else
+        gb_json_null(j, "signal");
+    gb_json_bool(j, "was_killed", r->kill_reason != NULL);
+    if (r->kill_reason)
+        gb_json_text(j, "kill_reason", r->kill_reason);
+    else
+        gb_json_null(j, "kill_reason");
+}
+
+static void file_to_json(struct gb_json *j, const struct gb_output *f, bool contents)
+{
+    gb_json_open(j, NULL, '{');
+    gb_json_text(j, "name", f->name);
+    if (f->skipped)
+        gb_json_text(j, "skipped", f->skipped);
+    else
+        gb_json_int(j, "bytes", (int64_t)f->len);
+    if (contents && f->data) {
+        if (gb_text_find_binary(f->data, f->len) == f->len)
+            gb_json_bytes(j, "text", f->data, f->len);
+        else
+            gb_json_base64(j, "base64", f->data, f->len);
+    }
+    gb_json_close(j, '}');
+}
+
+void gb_result_to_json(const struct gb_result *r, const struct gb_result_form *form, struct gb_buf *out)
 {
     struct gb_json j = {.out = out, .first = true};
     gb_json_open(&j, NULL, '{');
     gb_json_bool(&j, "success", r->status == GB_STATUS_SUCCESS);
-    gb_json_text(&j, "status", gb_status_name(r->status));
-    if (r->exit_code < 0)
-        gb_json_null(&j, "exit_code");
-    else
-        gb_json_int(&j, "exit_code", r->exit_code);
-    if (r->signal)
-        gb_json_int(&j, "signal", r->signal);
-    else
-        gb_json_null(&j, "signal");
-    gb_json_bool(&j, "was_killed", r->kill_reason != NULL);
-    if (r->kill_reason)
-        gb_json_text(&j, "kill_reason", r->kill_reason);
-    else
-        gb_json_null(&j, "kill_reason");
-    gb_json_bytes(&j, "stdout", r->out.data, r->out.len);
-    gb_json_bytes(&j, "stderr", r->err.data, r->err.len);
+    if (form->id)
+        gb_json_text(&j, "id", form->id);
+    gb_result_end_to_json(&j, r);
+    gb_json_bytes(&j, form->out_key, r->out.data, r->out.len);
+    gb_json_bytes(&j, form->err_key, r->err.data, r->err.len);
     gb_json_bool(&j, "truncated", gb_buf_truncated(&r->out) || gb_buf_truncated(&r->err));
     gb_json_decimal(&j, "execution_time_ms", r->usage.wall_us, 3);
-    usage_to_json(&j, &r->usage);
+    gb_usage_to_json(&j, "resource_usage", &r->usage);
     gb_json_open(&j, "files", '[');
-    for (size_t i = 0; i < r->file_count; i++) {
-        gb_json_open(&j, NULL, '{');
-        gb_json_text(&j, "name", r->files[i].name);
-        if (r->files[i].skipped)
-            gb_json_text(&j, "skipped", r->files[i].skipped);
-        else
-            gb_json_int(&j, "bytes", (int64_t)r->files[i].len);
-        gb_json_close(&j, '}');
-    }
+    for (size_t i = 0; i < r->file_count; i++)
+        file_to_json(&j, &r->files[i], form->contents);
     gb_json_close(&j, ']');
-    receipt_to_json(&j, &r->enforced, step_name);
+    if (form->more)
+        form->more(&j, form->context);
+    if (form->enforced)
+        gb_json_raw(&j, "enforced", form->enforced, strlen(form->enforced));
     gb_json_close(&j, '}');
     gb_buf_puts(out, "\n");
 }

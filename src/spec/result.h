@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/json_write.h"
 #include "spec/spec.h"
 
 enum gb_status {
@@ -25,16 +26,17 @@ struct gb_usage {
     uint64_t stdout_bytes, stderr_bytes;
 };
 
-/* What was really enforced: filled by the steps as they succeed, never from intentions. */
+/* What was really enforced: filled by the steps as they succeed, never from intentions. Plain arrays, so that
+ * it can travel in a message. */
 struct gb_receipt {
-    const char *backend;
+    char backend[16];
     uint64_t applied;   /* bit per row of sandbox/steps.c */
     uint64_t degraded;  /* rows that were left out because the operator allowed it */
     int landlock_abi;   /* 0: not active */
     int cgroup_version; /* 0: none */
     char controllers[64];
-    const char *seccomp_profile;
-    const char *root; /* "system" or "rootfs" */
+    char seccomp_profile[16];
+    char root[16]; /* "system" or "rootfs" */
     uint32_t host_uid;
     int extra_groups; /* supplementary groups that a rootless run could not drop */
     struct gb_limits limits;
@@ -56,8 +58,22 @@ struct gb_result {
 const char *gb_status_name(enum gb_status status);
 /* The exit code of `glovebox run` for this result. */
 int gb_result_exit_code(const struct gb_result *r);
-/* Writes the whole result as one JSON object. `step_name` names the rows of the applied and degraded masks.
- */
-void gb_result_to_json(const struct gb_result *r, const char *(*step_name)(unsigned index),
-                       struct gb_buf *out);
+/* What differs between the doors. */
+struct gb_result_form {
+    const char *id;                /* or NULL */
+    const char *out_key, *err_key; /* "stdout" and "stderr", or others */
+    bool contents;                 /* files with their bytes: as text, or as base64 where they are none */
+    const char *enforced;          /* the receipt as JSON */
+    void (*more)(struct gb_json *j, void *context); /* further fields, or NULL */
+    void *context;
+};
+
+/* Writes the receipt as one JSON object. `step_name` names the rows of the applied and degraded masks. */
+void gb_receipt_to_json(const struct gb_receipt *e, const char *(*step_name)(unsigned index),
+                        struct gb_buf *out);
+/* Writes the whole result as one JSON object. */
+void gb_result_to_json(const struct gb_result *r, const struct gb_result_form *form, struct gb_buf *out);
+/* The parts of it that the audit keeps too. */
+void gb_usage_to_json(struct gb_json *j, const char *key, const struct gb_usage *u);
+void gb_result_end_to_json(struct gb_json *j, const struct gb_result *r);
 void gb_result_done(struct gb_result *r);

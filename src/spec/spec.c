@@ -3,8 +3,21 @@
 #include "base/auto.h"
 #include "base/text.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
+
+const char *const gb_spec_env[] = {"PATH=" GB_BOX_PATH, "HOME=" GB_WORKDIR, "USER=sandbox", "LOGNAME=sandbox",
+                                   "LANG=C.UTF-8",      "TMPDIR=/tmp",      "SHELL=/bin/sh"};
+const size_t gb_spec_env_count = ARRAY_LEN(gb_spec_env);
+
+bool gb_spec_is_env_name(const char *name, size_t len)
+{
+    bool good = len > 0 && !isdigit((unsigned char)name[0]);
+    for (size_t i = 0; i < len; i++)
+        good = good && (isalnum((unsigned char)name[i]) || name[i] == '_');
+    return good;
+}
 
 const struct gb_runtime gb_runtimes[] = {
 #define GB_RUNTIME(name, script, extension, program, option) {name, script, extension, program, option},

@@ -45,13 +45,22 @@ struct gb_spec {
     const char *cgroup_parent; /* where the box's cgroup goes, or NULL to choose */
     const char *degraded;      /* comma list of steps that may be left out if the host cannot give them */
     int stdin_fd;              /* fed to the program; -1 for an empty input */
-    int cancel_fd;             /* readable means: the caller wants no more; -1 for none */
+    int out_fd[2]; /* pipes that become the program's stdout and stderr, read by somebody else; they
+                    * stay the caller's. -1, both: we make them and collect what comes */
+    int cancel_fd; /* readable means: the caller wants no more; -1 for none */
     struct gb_limits limits;
 };
 
 struct gb_runtime {
     const char *name, *script, *extension, *program, *option;
 };
+
+/* The environment of every box, NAME=VALUE; what a call adds under the same name takes its place. */
+extern const char *const gb_spec_env[];
+extern const size_t gb_spec_env_count;
+
+/* Letters, digits and _, no digit first. */
+bool gb_spec_is_env_name(const char *name, size_t len);
 
 extern const struct gb_runtime gb_runtimes[];
 extern const size_t gb_runtime_count;

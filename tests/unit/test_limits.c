@@ -23,7 +23,8 @@ static void rows_make_sense(void **state)
         const struct gb_limit_row *row = &gb_limit_rows[i];
         assert_true(*row->key && *row->reached);
         assert_true(row->least >= 0 && row->least < row->ceiling);
-        assert_true(row->def >= row->least && row->def <= row->ceiling);
+        assert_true(row->def >= row->least && row->def <= row->usual);
+        assert_true(row->usual <= row->ceiling);
         assert_true(gb_limits_get(&limits, row) == row->def);
         assert_ptr_equal(gb_limits_find(row->key), row);
         for (size_t k = 0; k < i; k++) {

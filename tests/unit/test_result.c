@@ -44,7 +44,10 @@ static void status_names(void **state)
 static char *json(const struct gb_result *r)
 {
     struct gb_buf out = {.max = 1 << 20};
-    gb_result_to_json(r, step_name, &out);
+    AUTO_BUF receipt = {.max = 1 << 20};
+    gb_receipt_to_json(&r->enforced, step_name, &receipt);
+    const struct gb_result_form form = {.out_key = "stdout", .err_key = "stderr", .enforced = receipt.data};
+    gb_result_to_json(r, &form, &out);
     assert_false(gb_buf_truncated(&out));
     return out.data;
 }

@@ -1,0 +1,113 @@
+#include "base/log.h"
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/json_write.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LINE_BYTES  4096 /* a pipe takes this much in one piece (PIPE_BUF) */
+#define FIELD_BYTES 512
+
+/* The one thing in a library that is not an argument: a program has one log, and threads it through nothing.
+ */
+static struct {
+    const char *program;
+    enum gb_log_level least;
+    bool json;
+} log_state = {"glovebox", GB_LOG_INFO, true};
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static const char *const format_names[] = {"auto", "json", "text"};
+
+static int find(const char *const *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], name))
+            return (int)i;
+    return -EINVAL;
+}
+
+int gb_log_parse_level(const char *name)
+{
+    return find(level_names, ARRAY_LEN(level_names), name);
+}
+
+int gb_log_parse_format(const char *name)
+{
+    return find(format_names, ARRAY_LEN(format_names), name);
+}
+
+void gb_log_init(const char *program, enum gb_log_level least, enum gb_log_format format)
+{
+    log_state.program = program;
+    log_state.least = least;
+    log_state.json = format == GB_LOG_JSON || (format == GB_LOG_AUTO && !isatty(STDERR_FILENO));
+}
+
+static void time_text(char *buf, size_t size)
+{
+    struct timespec now;
+    struct tm tm;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    snprintf(buf, size, "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+             tm.tm_hour, tm.tm_min, tm.tm_sec, now.tv_nsec / 1000);
+}
+
+static void add_json(struct gb_buf *line, const char *when, enum gb_log_level level, const char *message,
+                     const struct gb_log_field *f)
+{
+    struct gb_json j = {.out = line, .first = true};
+    gb_json_open(&j, NULL, '{');
+    gb_json_text(&j, "ts", when);
+    gb_json_text(&j, "level", level_names[level]);
+    gb_json_text(&j, "program", log_state.program);
+    gb_json_text(&j, "msg", message);
+    for (; f->name; f++) {
+        if (f->text)
+            gb_json_bytes(&j, f->name, f->text, strnlen(f->text, FIELD_BYTES));
+        else
+            gb_json_int(&j, f->name, f->number);
+    }
+    gb_json_close(&j, '}');
+}
+
+static void add_text(struct gb_buf *line, const char *when, enum gb_log_level level, const char *message,
+                     const struct gb_log_field *f)
+{
+    char value[FIELD_BYTES];
+    gb_buf_printf(line, "%.8s %-5s %s: %s", when + 11, level_names[level], log_state.program, message);
+    for (; f->name; f++) {
+        if (f->text)
+            snprintf(value, sizeof(value), "%s", f->text);
+        else
+            snprintf(value, sizeof(value), "%lld", (long long)f->number);
+        gb_text_defuse(value);
+        gb_buf_printf(line, " %s=%s", f->name, value);
+    }
+}
+
+void gb_log_fields(enum gb_log_level level, const char *message, const struct gb_log_field *fields)
+{
+    char when[40];
+    if (level < log_state.least)
+        return;
+    time_text(when, sizeof(when));
+    struct gb_buf line = {.max = LINE_BYTES};
+    (log_state.json ? add_json : add_text)(&line, when, level, message, fields);
+    /* Too long for one piece: a shorter line is better than half a JSON object. */
+    if (gb_buf_truncated(&line)) {
+        line.len = 0;
+        line.seen = 0;
+        const struct gb_log_field none = {NULL, NULL, 0};
+        (log_state.json ? add_json : add_text)(&line, when, level, message, &none);
+    }
+    gb_buf_puts(&line, "\n");
+    (void)!write(STDERR_FILENO, line.data ? line.data : "", line.len);
+    gb_buf_done(&line);
+}
