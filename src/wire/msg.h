@@ -1,0 +1,139 @@
+/* How our processes talk: one SOCK_SEQPACKET message is a header, a body of fixed size, perhaps a tail of
+ * bytes, and perhaps descriptors. msg.def is the whole vocabulary. Bodies are plain integers and arrays, so
+ * that a receiver needs no parser; both ends are built together, so there is no version in them but the
+ * magic. */
+#pragma once
+
+#include "base/err.h"
+#include "spec/limits.h"
+#include "spec/result.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GB_MSG_FDS        12
+#define GB_MSG_BYTES_MOST (128 * 1024)
+#define GB_ID_BYTES       32 /* an execution's id with its NUL; see wire/id.h */
+#define GB_PRINCIPAL      64 /* a principal's name with its NUL */
+
+struct gb_msg_none {
+    uint64_t nothing;
+};
+
+/* What the launcher holds every request against. Strings are NUL-terminated; empty means none. */
+struct gb_msg_ceiling {
+    struct gb_limits limits;
+    uint32_t running; /* boxes at once */
+    uint32_t reserved;
+    char cgroup_parent[256];
+    char degraded[128]; /* comma list of layers that may be missing on this host */
+};
+
+struct gb_msg_retention {
+    int64_t keep_seconds, keep_bytes; /* 0: without end */
+    uint32_t sync_full;               /* wait for the disk at each commit */
+    uint32_t reserved;
+};
+
+#define GB_RUN_PROBE                                                                                         \
+    1U /* not a call: start a box with nothing of anybody's in it, to see that it can be done */
+
+struct gb_msg_run {
+    char id[GB_ID_BYTES];
+    struct gb_limits limits;
+    uint32_t flags;
+    uint32_t runtime; /* index into gb_runtimes + 1 for messages about a missing one; 0: a plain program */
+    uint64_t payload_bytes;
+};
+
+struct gb_msg_done {
+    int32_t status; /* enum gb_status */
+    int32_t exit_code, signal;
+    uint32_t file_count;
+    char kill_reason[16];
+    struct gb_usage usage; /* without the bytes of the streams: the front counts those */
+    /* the tail is the receipt, written by gb_receipt_to_json: only the launcher knows the steps */
+};
+
+struct gb_msg_failed {
+    struct gb_err err;
+};
+
+enum gb_record_kind {
+    GB_RECORD_START = 1, /* the store has begun or resumed the chain */
+    GB_RECORD_INTENT,    /* from the front: a call is about to run, or was refused */
+    GB_RECORD_LAUNCH,    /* from the launcher: a box was started for it */
+    GB_RECORD_OUTCOME,   /* from the front: what came of it */
+    GB_RECORD_LOST,      /* from the store: the service ended before the outcome was known */
+    GB_RECORD_RETENTION, /* from the store: older records were removed */
+    GB_RECORD_KINDS
+};
+
+struct gb_msg_append {
+    uint32_t kind; /* enum gb_record_kind */
+    uint32_t reserved;
+    char id[GB_ID_BYTES];
+    char principal[GB_PRINCIPAL];
+};
+
+struct gb_msg_ack {
+    int64_t seq;       /* of the record; for END: how many rows there were */
+    struct gb_err err; /* code GB_ERR_NONE: done */
+};
+
+struct gb_msg_find {
+    char id[GB_ID_BYTES];         /* "": the newest outcomes */
+    char principal[GB_PRINCIPAL]; /* "": of all */
+    int64_t before;               /* only records with a smaller sequence number; 0: from the newest */
+    uint32_t most;                /* rows */
+    uint32_t reserved;
+};
+
+struct gb_msg_row {
+    int64_t seq, time_us; /* wall clock */
+    uint32_t kind, reserved;
+    char id[GB_ID_BYTES];
+    char principal[GB_PRINCIPAL];
+};
+
+enum gb_msg_kind {
+#define GB_MSG(name, body, tail, fewest, most, from, to, why) GB_MSG_##name,
+#include "wire/msg.def"
+#undef GB_MSG
+    GB_MSG_COUNT
+};
+
+struct gb_msg_shape {
+    const char *name, *from, *to;
+    size_t body_bytes, tail_most;
+    unsigned fds_least, fds_most;
+};
+
+extern const struct gb_msg_shape gb_msg_shapes[GB_MSG_COUNT];
+
+/* One message as it arrived. `bytes` holds it; body and tail point into it. Owns its descriptors. */
+struct gb_msg {
+    enum gb_msg_kind kind;
+    uint64_t tag;
+    const void *body; /* of the struct that msg.def names, aligned */
+    const char *tail;
+    size_t tail_bytes;
+    int fd[GB_MSG_FDS];
+    unsigned fd_count;
+    _Alignas(16) char bytes[GB_MSG_BYTES_MOST];
+};
+
+/* Makes a connected pair of sockets for such messages, close-on-exec. */
+int gb_msg_pair(int ret_fd[2]);
+/* Sends one message whole. 0, -EAGAIN (the peer is slow and fd is non-blocking), or another negative errno:
+ * the peer is gone. Descriptors stay the caller's. */
+int gb_msg_send(int fd, enum gb_msg_kind kind, uint64_t tag, const void *body, const void *tail,
+                size_t tail_bytes, const int *fds, unsigned fd_count);
+/* Receives one message that `to` may get from `from` (names as in msg.def). 0, -EAGAIN, -EPIPE when the peer
+ * is gone, -EPROTO for anything that is not of the shape that msg.def gives it (its descriptors are closed).
+ * Text fields of the body are checked to be NUL-terminated. After 0, release with gb_msg_done. */
+int gb_msg_receive(int fd, const char *from, const char *to, struct gb_msg *ret_msg);
+/* The check alone, on bytes as received: what the fuzz target drives. Fills kind, tag, body and tail. */
+int gb_msg_check(const char *from, const char *to, struct gb_msg *msg, size_t bytes, unsigned fd_count);
+/* Closes the descriptors that nobody has taken (set msg->fd[i] to -1 to take one). */
+void gb_msg_done(struct gb_msg *msg);
