@@ -66,19 +66,34 @@ static int remove_all(const struct gb_cgroup *cg, const char *name)
 
 /* A run that was killed with SIGKILL cannot remove its cgroup; the next one does. The lock that each run
  * holds on its directory tells the living from the dead. */
+static int sweep_one(void *context, const char *name)
+{
+    const struct gb_cgroup *cg = context;
+    if (strncmp(name, CG_PREFIX, strlen(CG_PREFIX)))
+        return 0;
+    AUTO_FD box = gb_fd_open_dir(cg->parent_fd[0], name);
+    if (box >= 0 && !flock(box, LOCK_EX | LOCK_NB))
+        remove_all(cg, name);
+    return 0;
+}
+
 void gb_cgroup_sweep(const struct gb_cgroup *cg)
 {
-    if (!cg->version)
-        return;
-    int fd = openat(cg->parent_fd[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    AUTO_DIR dir = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        if (strncmp(e->d_name, CG_PREFIX, strlen(CG_PREFIX)))
-            continue;
-        AUTO_FD box = gb_fd_open_dir(cg->parent_fd[0], e->d_name);
-        if (box >= 0 && !flock(box, LOCK_EX | LOCK_NB))
-            remove_all(cg, e->d_name);
-    }
+    AUTO_FD dir = cg->version ? gb_fd_open_dir(cg->parent_fd[0], ".") : -1;
+    if (dir >= 0)
+        (void)gb_fd_each(dir, sweep_one, (void *)cg);
+}
+
+int gb_cgroup_sweep_parent(const char *parent, struct gb_err *err)
+{
+    const struct gb_spec spec = {.cgroup_parent = parent};
+    struct gb_cgroup cg;
+    gb_cgroup_init(&cg);
+    int r = gb_cgroup_open_parents(&cg, &spec, err);
+    if (!r)
+        gb_cgroup_sweep(&cg);
+    gb_cgroup_destroy(&cg);
+    return r;
 }
 
 /* Another hierarchy mounted at the same place (cpu and cpuacct usually are) already has our directory. */

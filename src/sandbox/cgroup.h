@@ -43,6 +43,8 @@ int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb
 /* Removes what runs that were killed have left behind. Not on the way to a start: while the box sets itself
  * up, its supervisor is idle. */
 void gb_cgroup_sweep(const struct gb_cgroup *cg);
+/* The same for a service: below `parent` as in gb_spec.cgroup_parent. Allocates nothing. */
+int gb_cgroup_sweep_parent(const char *parent, struct gb_err *err);
 /* Sends SIGKILL to every process in it. The death of init kills all of them too, but init has to be scheduled
  * first, which takes its time in a fork storm. */
 void gb_cgroup_kill(const struct gb_cgroup *cg);

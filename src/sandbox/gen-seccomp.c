@@ -1,8 +1,10 @@
 /* Build tool: compiles profiles.def to classic BPF and prints it as C source.
  *
- *   gen-seccomp x86_64|aarch64            the filter
+ *   gen-seccomp x86_64|aarch64            the filter of a box
  *   gen-seccomp x86_64|aarch64 variants   and one filter for each group with that group switched off, for
  * test builds
+ *   gen-seccomp x86_64|aarch64 service    the filters of confine/profiles.def: one for each process of the
+ * service
  *
  * libseccomp gives the numbers of the calls, and only here: programs that run boxes carry the finished filter
  * and load it raw. The compiler is ours because libseccomp cannot say "these values, else EPERM" under a
@@ -25,31 +27,69 @@
 #define PRETENDED (SECCOMP_RET_ERRNO | 0) /* the call is not made and returns 0 */
 #define X32_BIT   0x40000000U
 
-enum kind { UNKNOWN, ALLOW, DENY, ONLY, NEVER, WITHOUT, WHEN, PRETEND, PRLIMIT };
+enum kind { UNKNOWN, ALLOW, DENY, KILL, ONLY, NEVER, WITHOUT, WHEN, BOTH, PRETEND, PRLIMIT };
 
 static const struct group {
+    const char *who; /* profiles that have it, separated by spaces */
     enum kind kind;
     const char *name, *calls;
     unsigned arg;
     uint32_t mask;
     const char *values;
-    unsigned other; /* WHEN */
+    unsigned other; /* WHEN, BOTH */
     uint32_t bits;
+    uint32_t same; /* BOTH */
 } groups[] = {
-#define GB_ALLOW(group, why, names)                       {ALLOW, #group, names, 0, 0, "", 0, 0},
-#define GB_DENY(group, why, names)                        {DENY, #group, names, 0, 0, "", 0, 0},
-#define GB_ENOSYS(group, why, names)                      {UNKNOWN, #group, names, 0, 0, "", 0, 0},
-#define GB_ONLY(group, why, name, arg, mask, values)      {ONLY, #group, name, arg, mask, values, 0, 0},
-#define GB_NEVER(group, why, name, arg, mask, values)     {NEVER, #group, name, arg, mask, values, 0, 0},
-#define GB_WITHOUT(group, why, name, arg, mask)           {WITHOUT, #group, name, arg, mask, "", 0, 0},
-#define GB_WHEN(group, why, name, arg, mask, other, bits) {WHEN, #group, name, arg, mask, "", other, bits},
-#define GB_PRETEND(group, why, name, arg, mask, values)   {PRETEND, #group, name, arg, mask, values, 0, 0},
-#define GB_PRLIMIT(group, why)                            {PRLIMIT, #group, "prlimit64", 0, 0, "", 0, 0},
+#define GB_ALLOW(group, why, names)                  {"box", ALLOW, #group, names, 0, 0, "", 0, 0, 0},
+#define GB_DENY(group, why, names)                   {"box", DENY, #group, names, 0, 0, "", 0, 0, 0},
+#define GB_ENOSYS(group, why, names)                 {"box", UNKNOWN, #group, names, 0, 0, "", 0, 0, 0},
+#define GB_ONLY(group, why, name, arg, mask, values) {"box", ONLY, #group, name, arg, mask, values, 0, 0, 0},
+#define GB_NEVER(group, why, name, arg, mask, values)                                                        \
+    {"box", NEVER, #group, name, arg, mask, values, 0, 0, 0},
+#define GB_WITHOUT(group, why, name, arg, mask) {"box", WITHOUT, #group, name, arg, mask, "", 0, 0, 0},
+#define GB_WHEN(group, why, name, arg, mask, other, bits)                                                    \
+    {"box", WHEN, #group, name, arg, mask, "", other, bits, 0},
+#define GB_PRETEND(group, why, name, arg, mask, values)                                                      \
+    {"box", PRETEND, #group, name, arg, mask, values, 0, 0, 0},
+#define GB_PRLIMIT(group, why) {"box", PRLIMIT, #group, "prlimit64", 0, 0, "", 0, 0, 0},
 #include "sandbox/profiles.def"
+#undef GB_ALLOW
+#undef GB_DENY
+#undef GB_ONLY
+#undef GB_NEVER
+#undef GB_WITHOUT
+#define GB_ALLOW(who, group, why, names) {who, ALLOW, #group, names, 0, 0, "", 0, 0, 0},
+#define GB_DENY(who, group, why, names)  {who, DENY, #group, names, 0, 0, "", 0, 0, 0},
+#define GB_KILL(who, group, why, names)  {who, KILL, #group, names, 0, 0, "", 0, 0, 0},
+#define GB_ONLY(who, group, why, name, arg, mask, values)                                                    \
+    {who, ONLY, #group, name, arg, mask, values, 0, 0, 0},
+#define GB_NEVER(who, group, why, name, arg, mask, values)                                                   \
+    {who, NEVER, #group, name, arg, mask, values, 0, 0, 0},
+#define GB_WITHOUT(who, group, why, name, arg, mask) {who, WITHOUT, #group, name, arg, mask, "", 0, 0, 0},
+#define GB_BOTH(who, group, why, name, arg, mask, values, other, bits, same)                                 \
+    {who, BOTH, #group, name, arg, mask, values, other, bits, same},
+#include "confine/profiles.def"
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
+/* Whose filter it is, and what becomes of a call that it does not name. */
+static const struct profile {
+    const char *name;
+    bool allows; /* else the call does not exist */
+} profiles[] = {{"box", false}, {"front", false}, {"store", false}, {"launch", true}};
+#define PROFILES (sizeof(profiles) / sizeof(profiles[0]))
+
+static bool has_group(const struct profile *profile, const struct group *g)
+{
+    const size_t len = strlen(profile->name);
+    for (const char *p = g->who; (p = strstr(p, profile->name)); p += len)
+        if ((p == g->who || p[-1] == ' ') && (p[len] == ' ' || !p[len]))
+            return true;
+    return false;
+}
+
 struct range {
+    const struct profile *profile;
     unsigned first;
     const struct group *group; /* NULL: unknown call */
     bool off;
@@ -126,17 +166,17 @@ static void test_values(struct program *p, const struct group *g, uint32_t hit, 
 
 /* A group that is switched off does the opposite: what it allows is missing, what it refuses or narrows is
  * allowed. */
-static enum kind kind_of(const struct group *g, bool off)
+static enum kind kind_of(const struct profile *profile, const struct group *g, bool off)
 {
     if (!g)
-        return UNKNOWN;
+        return profile->allows ? ALLOW : UNKNOWN;
     return !off ? g->kind : g->kind == ALLOW ? UNKNOWN : ALLOW;
 }
 
 static void emit_leaf(struct program *p, const struct range *r)
 {
     const uint32_t eperm = SECCOMP_RET_ERRNO | EPERM, enosys = SECCOMP_RET_ERRNO | ENOSYS;
-    switch (kind_of(r->group, r->off)) {
+    switch (kind_of(r->profile, r->group, r->off)) {
     case UNKNOWN:
         verdict(p, enosys);
         break;
@@ -146,6 +186,15 @@ static void emit_leaf(struct program *p, const struct range *r)
     case DENY:
         verdict(p, eperm);
         break;
+    case KILL:
+        verdict(p, SECCOMP_RET_KILL_PROCESS);
+        break;
+    case BOTH:
+        load_argument(p, r->group->other);
+        emit(p, BPF_ALU | BPF_AND | BPF_K, r->group->bits, 0, 0);
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, r->group->same, 1, 0);
+        verdict(p, eperm);
+        __attribute__((fallthrough));
     case ONLY:
         test_values(p, r->group, SECCOMP_RET_ALLOW, eperm);
         break;
@@ -202,8 +251,8 @@ static bool same_leaf(const struct range *a, const struct group *g, bool off)
     if (a->group == g && a->off == off)
         return true;
     /* Two plain permissions, or two plain refusals, need no border between them. */
-    enum kind kind = kind_of(a->group, a->off);
-    return kind == kind_of(g, off) && kind <= DENY;
+    enum kind kind = kind_of(a->profile, a->group, a->off);
+    return kind == kind_of(a->profile, g, off) && kind <= KILL;
 }
 
 /* Calls that are newer than some libseccomp that we build with. Their numbers are the same on every
@@ -229,11 +278,14 @@ static int number_of(uint32_t arch, const char *name)
     return n;
 }
 
-static unsigned make_ranges(uint32_t arch, const char *off, struct range *ranges)
+static unsigned make_ranges(const struct profile *profile, uint32_t arch, const char *off,
+                            struct range *ranges)
 {
     static const struct group *by_number[CALLS];
     memset(by_number, 0, sizeof(by_number));
     for (size_t i = 0; i < GROUPS; i++) {
+        if (!has_group(profile, &groups[i]))
+            continue;
         char *text = strdup(groups[i].calls);
         for (char *save, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
             int n = number_of(arch, word);
@@ -251,15 +303,15 @@ static unsigned make_ranges(uint32_t arch, const char *off, struct range *ranges
     for (unsigned n = 0; n < CALLS; n++) {
         bool is_off = by_number[n] && !strcmp(by_number[n]->name, off);
         if (!count || !same_leaf(&ranges[count - 1], by_number[n], is_off))
-            ranges[count++] = (struct range){n, by_number[n], is_off};
+            ranges[count++] = (struct range){profile, n, by_number[n], is_off};
     }
     return count;
 }
 
-static void compile(struct program *p, uint32_t arch, const char *off)
+static void compile(struct program *p, const struct profile *profile, uint32_t arch, const char *off)
 {
     static struct range ranges[CALLS];
-    unsigned count = make_ranges(arch, off, ranges);
+    unsigned count = make_ranges(profile, arch, off, ranges);
     p->len = 0;
     /* A call made through another ABI (int 0x80, x32) has other numbers: nothing honest does that here. */
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
@@ -286,31 +338,61 @@ static void print(const struct program *p, const char *name)
     printf("};\n");
 }
 
-int main(int argc, char **argv)
+/* One name for each filter, which is the group that is off, or nothing: the box's in all its variants. */
+static void print_box(uint32_t arch, bool variants)
 {
     static struct program p;
-    if (argc < 2 || (strcmp(argv[1], "x86_64") && strcmp(argv[1], "aarch64"))) {
-        fprintf(stderr, "usage: gen-seccomp x86_64|aarch64 [variants]\n");
-        return 1;
-    }
-    const uint32_t arch = strcmp(argv[1], "x86_64") ? AUDIT_ARCH_AARCH64 : AUDIT_ARCH_X86_64;
     static const char *const abi_groups[] = {"abi", "x32"};
-    const bool variants = argc > 2;
-    printf("/* Made by gen-seccomp from profiles.def. */\n#include \"sandbox/seccomp.h\"\n\n");
-    compile(&p, arch, "");
-    print(&p, "all");
-    for (size_t i = 0; variants && i < GROUPS + 2; i++) {
-        const char *name = i < GROUPS ? groups[i].name : abi_groups[i - GROUPS];
-        compile(&p, arch, name);
-        print(&p, name);
+    static const char *names[GROUPS + 3] = {""};
+    size_t count = 1;
+    for (size_t i = 0; variants && i < GROUPS; i++)
+        if (has_group(&profiles[0], &groups[i]))
+            names[count++] = groups[i].name;
+    for (size_t i = 0; variants && i < 2; i++)
+        names[count++] = abi_groups[i];
+    for (size_t i = 0; i < count; i++) {
+        compile(&p, &profiles[0], arch, names[i]);
+        print(&p, *names[i] ? names[i] : "all");
     }
-    printf("\nconst struct gb_seccomp_filter gb_seccomp_filters[] = {\n    {\"\", code_all, sizeof(code_all) "
-           "/ sizeof(code_all[0])},\n");
-    for (size_t i = 0; variants && i < GROUPS + 2; i++) {
-        const char *name = i < GROUPS ? groups[i].name : abi_groups[i - GROUPS];
-        printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", name, name, name, name);
+    printf("\nconst struct gb_seccomp_filter gb_seccomp_filters[] = {\n");
+    for (size_t i = 0; i < count; i++) {
+        const char *code = *names[i] ? names[i] : "all";
+        printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", names[i], code, code, code);
     }
     printf("};\nconst unsigned gb_seccomp_filter_count = sizeof(gb_seccomp_filters) / "
            "sizeof(gb_seccomp_filters[0]);\n");
+}
+
+static void print_service(uint32_t arch)
+{
+    static struct program p;
+    for (size_t i = 1; i < PROFILES; i++) {
+        compile(&p, &profiles[i], arch, "");
+        print(&p, profiles[i].name);
+    }
+    printf("\nconst struct gb_confine_filter gb_confine_filters[] = {\n");
+    for (size_t i = 1; i < PROFILES; i++) {
+        const char *name = profiles[i].name;
+        printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", name, name, name, name);
+    }
+    printf("};\nconst unsigned gb_confine_filter_count = sizeof(gb_confine_filters) / "
+           "sizeof(gb_confine_filters[0]);\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || (strcmp(argv[1], "x86_64") && strcmp(argv[1], "aarch64"))) {
+        fprintf(stderr, "usage: gen-seccomp x86_64|aarch64 [variants|service]\n");
+        return 1;
+    }
+    const uint32_t arch = strcmp(argv[1], "x86_64") ? AUDIT_ARCH_AARCH64 : AUDIT_ARCH_X86_64;
+    const char *what = argc > 2 ? argv[2] : "";
+    const bool service = !strcmp(what, "service");
+    printf("/* Made by gen-seccomp from profiles.def. */\n#include \"%s\"\n\n",
+           service ? "confine/filter.h" : "sandbox/seccomp.h");
+    if (service)
+        print_service(arch);
+    else
+        print_box(arch, !strcmp(what, "variants"));
     return 0;
 }

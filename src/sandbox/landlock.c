@@ -4,7 +4,7 @@
 #include "sandbox/steps.h"
 
 #include "base/auto.h"
-#include "base/sys.h"
+#include "base/landlock.h"
 #include "base/wall.h"
 
 #include <errno.h>
@@ -12,51 +12,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* linux/landlock.h of the oldest distribution we build on knows ABI 3 only. */
-struct ruleset_attr {
-    uint64_t fs, net, scoped;
-};
-struct path_rule {
-    uint64_t allowed;
-    int32_t parent_fd;
-} __attribute__((packed));
-
-#define RULE_PATH_BENEATH   1
-#define CREATE_VERSION_FLAG 1U
-
-enum {
-    FS_EXECUTE = 1 << 0,
-    FS_WRITE_FILE = 1 << 1,
-    FS_READ_FILE = 1 << 2,
-    FS_READ_DIR = 1 << 3,
-    FS_ABI1 = (1 << 13) - 1, /* the above, removing and making of each kind of file */
-    FS_REFER = 1 << 13,      /* ABI 2 */
-    FS_TRUNCATE = 1 << 14,   /* ABI 3 */
-    FS_IOCTL_DEV = 1 << 15,  /* ABI 5 */
-    FS_MAKE_CHAR = 1 << 6,
-    FS_MAKE_BLOCK = 1 << 11,
-    NET_TCP = 3,   /* ABI 4: bind and connect */
-    SCOPE_ALL = 3, /* ABI 6: abstract unix sockets, signals */
-};
-
-#define READ_EXECUTE (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
-#define READ_ONLY    (FS_READ_FILE | FS_READ_DIR)
-#define DEVICES      (FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE)
-#define EVERYTHING   (FS_ABI1 | FS_REFER | FS_TRUNCATE)
-#define SCRATCH      (EVERYTHING & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK))
-
-#define ABI_USED 6 /* the newest whose walls we use */
+#define READ_EXECUTE (GB_LL_EXECUTE | GB_LL_READ_FILE | GB_LL_READ_DIR)
+#define READ_ONLY    (GB_LL_READ_FILE | GB_LL_READ_DIR)
+#define DEVICES      (GB_LL_READ_FILE | GB_LL_READ_DIR | GB_LL_WRITE_FILE | GB_LL_TRUNCATE)
+#define EVERYTHING   (GB_LL_ABI1 | GB_LL_REFER | GB_LL_TRUNCATE)
+#define SCRATCH      (EVERYTHING & ~(uint64_t)(GB_LL_MAKE_CHAR | GB_LL_MAKE_BLOCK))
 
 int gb_landlock_abi(void)
 {
-    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_VERSION_FLAG);
-    return abi < 0 ? 0 : (int)abi;
+    return gb_landlock_version();
 }
 
 static uint64_t handled_fs(int abi)
 {
-    return GB_WALL_FLAG("landlock-fs", FS_ABI1) | (abi >= 2 ? FS_REFER : 0U) | (abi >= 3 ? FS_TRUNCATE : 0U) |
-           (abi >= 5 ? GB_WALL_FLAG("landlock-ioctl", FS_IOCTL_DEV) : 0U);
+    return GB_WALL_FLAG("landlock-fs", GB_LL_ABI1) | (abi >= 2 ? GB_LL_REFER : 0U) |
+           (abi >= 3 ? GB_LL_TRUNCATE : 0U) |
+           (abi >= 5 ? GB_WALL_FLAG("landlock-ioctl", GB_LL_IOCTL_DEV) : 0U);
 }
 
 static int allow(int ruleset, int root, const char *path, uint64_t access)
@@ -69,8 +40,7 @@ static int allow(int ruleset, int root, const char *path, uint64_t access)
         return 0; /* /bin and /lib are links into /usr nearly everywhere */
     if (!access)
         return 0;
-    struct path_rule rule = {access, fd};
-    return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) ? -errno : 0;
+    return gb_landlock_allow(ruleset, fd, access) ? -errno : 0;
 }
 
 static int allow_system(struct gb_box *box, int ruleset, uint64_t handled)
@@ -79,7 +49,7 @@ static int allow_system(struct gb_box *box, int ruleset, uint64_t handled)
         const char *path;
         uint64_t access;
     } rules[] = {
-            {".", FS_READ_DIR},    {"usr", READ_EXECUTE},   {"bin", READ_EXECUTE},   {"sbin", READ_EXECUTE},
+            {".", GB_LL_READ_DIR}, {"usr", READ_EXECUTE},   {"bin", READ_EXECUTE},   {"sbin", READ_EXECUTE},
             {"lib", READ_EXECUTE}, {"lib32", READ_EXECUTE}, {"lib64", READ_EXECUTE}, {"libx32", READ_EXECUTE},
             {"etc", READ_ONLY},    {"proc", READ_ONLY},     {"dev", DEVICES},        {"dev/shm", SCRATCH},
             {"tmp", SCRATCH},      {"sandbox", SCRATCH},
@@ -102,18 +72,17 @@ int gb_landlock_apply(struct gb_box *box, struct gb_err *err)
     int abi = gb_landlock_abi();
     if (!abi)
         return gb_err_set(err, GB_ERR_LAYER, ENOSYS, "this kernel has no landlock");
-    struct ruleset_attr attr = {.fs = handled_fs(abi),
-                                .net = abi >= 4 ? GB_WALL_FLAG("landlock-tcp", NET_TCP) : 0,
-                                .scoped = abi >= 6 ? GB_WALL_FLAG("landlock-scope", SCOPE_ALL) : 0};
-    /* Older kernels refuse a longer struct unless its tail is zero, which it then is. */
-    AUTO_FD ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+    struct gb_landlock_attr attr = {.fs = handled_fs(abi),
+                                    .net = abi >= 4 ? GB_WALL_FLAG("landlock-tcp", GB_LL_TCP) : 0,
+                                    .scoped = abi >= 6 ? GB_WALL_FLAG("landlock-scope", GB_LL_SCOPES) : 0};
+    AUTO_FD ruleset = gb_landlock_create(&attr);
     if (ruleset < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "make a ruleset of ABI %d", abi);
     int r = allow_system(box, ruleset, attr.fs);
     if (r)
         return gb_err_set(err, GB_ERR_LAYER, -r, "add a rule");
-    if (syscall(SYS_landlock_restrict_self, ruleset, 0))
+    if (gb_landlock_enter(ruleset))
         return gb_err_set(err, GB_ERR_LAYER, errno, "enter the ruleset");
-    box->receipt.landlock_abi = abi < ABI_USED ? abi : ABI_USED;
+    box->receipt.landlock_abi = abi < GB_LL_NEWEST ? abi : GB_LL_NEWEST;
     return 0;
 }

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,26 +42,42 @@ static int open_image(struct gb_box *box, struct gb_err *err)
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "prepare the image of init (is vm.memfd_noexec 2?)") : 0;
 }
 
+/* Two fresh ends: ours and the box's. */
+static int open_pipe(int *ret_ours, int *ret_box, bool to_box, struct gb_err *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
+    *ret_ours = ends[to_box];
+    *ret_box = ends[!to_box];
+    return 0;
+}
+
+/* A pipe of the caller's. Must not: be anything else, since it is about to be given to the box's user: not a
+ * file, and no FIFO that has a name on some file system. */
+static int take_pipe(int fd, int *ret_box, struct gb_err *err)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) || fs.f_type != PIPEFS_MAGIC)
+        return gb_err_set(err, GB_ERR_USAGE, 0, "stdout and stderr of a box must be pipes");
+    *ret_box = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return *ret_box < 0 ? gb_err_set(err, GB_ERR_BUSY, errno, "take a pipe") : 0;
+}
+
 static int open_stdio(struct gb_box *box, struct gb_err *err)
 {
-    int in[2], out[2], error[2];
-    if (pipe2(in, O_CLOEXEC))
-        return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
-    box->box_stdio[0] = in[0];
-    box->stdin_fd = in[1];
-    if (pipe2(out, O_CLOEXEC))
-        return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
-    box->out_fd[0] = out[0];
-    box->box_stdio[1] = out[1];
-    if (pipe2(error, O_CLOEXEC))
-        return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
-    box->out_fd[1] = error[0];
-    box->box_stdio[2] = error[1];
+    const int *theirs = box->spec->out_fd;
+    int r = open_pipe(&box->stdin_fd, &box->box_stdio[0], true, err);
+    for (int i = 0; !r && i < 2; i++)
+        r = theirs[0] >= 0 ? take_pipe(theirs[i], &box->box_stdio[i + 1], err)
+                           : open_pipe(&box->out_fd[i], &box->box_stdio[i + 1], false, err);
+    if (r)
+        return r;
     /* Only our ends: the flag belongs to the end, not to the pipe, and programs expect blocking input and
      * output. */
     const int ours[] = {box->stdin_fd, box->out_fd[0], box->out_fd[1]};
     for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-        if (fcntl(ours[i], F_SETFL, O_NONBLOCK))
+        if (ours[i] >= 0 && fcntl(ours[i], F_SETFL, O_NONBLOCK))
             return gb_err_set(err, GB_ERR_INTERNAL, errno, "set up a pipe");
     /* Theirs, so that the program can open /dev/stdout and its like. */
     for (size_t i = 0; box->host_uid != geteuid() && i < ARRAY_LEN(box->box_stdio); i++)
@@ -203,7 +221,8 @@ static int await_ready(struct gb_box *box, struct gb_err *err)
     box->receipt.applied |= report.applied;
     box->receipt.degraded |= report.degraded;
     box->receipt.landlock_abi = report.landlock_abi;
-    box->receipt.seccomp_profile = gb_steps_applied(report.applied, "seccomp") ? "default" : "none";
+    snprintf(box->receipt.seccomp_profile, sizeof(box->receipt.seccomp_profile), "%s",
+             gb_steps_applied(report.applied, "seccomp") ? "default" : "none");
     box->receipt.cgroup_version = box->cgroup.version;
     if (box->cgroup.version)
         snprintf(box->receipt.controllers, sizeof(box->receipt.controllers), "memory,pids,cpu");

@@ -1,0 +1,273 @@
+"""A stand-in for an exploited front, store or launcher can do nothing that the real one does not need; and every wall is seen to hold something.
+
+Each attack names the walls that hold it, as root. With all of them up, or any one of them, it is held; with all of them down it gets through: a green test that
+could not go red would prove nothing. What no attack can show is looked at from outside, in /proc.
+"""
+
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+import pytest
+
+import confined
+
+BUILD = pathlib.Path(os.environ.get("GB_BUILD", pathlib.Path(__file__).parent.parent.parent / "build")).resolve()
+MODE = os.environ.get("GB_MODE", "root" if os.geteuid() == 0 else "user")
+ROWS = ["front", "store", "launch"]
+ABSENT = "-"  # the attack makes no sense against this process, or is what it is there for
+
+# attack: walls of the front, the store, the launcher
+ATTACKS = {
+    "read_file": ("root+landlock+seccomp", "root+landlock", ABSENT),
+    "climb": ("root+landlock+seccomp", "root+landlock", ABSENT),
+    "climb_descriptor": (ABSENT, "root+landlock", ABSENT),
+    "list_proc": ("root+landlock+seccomp", "root+landlock", ABSENT),
+    "make_file": ("root+landlock+seccomp", "root+landlock", "view"),
+    "make_directory": (ABSENT, "landlock+seccomp", ABSENT),
+    "open_handle": ("root+landlock+caps+seccomp", "root+landlock+caps+seccomp", "caps+seccomp"),
+    "tcp": ("net+landlock+seccomp", "net+landlock+seccomp", "net+seccomp"),
+    "unix_path": ("root+seccomp", "root+seccomp", ABSENT),
+    "unix_abstract": ("net+landlock+seccomp", "net+landlock+seccomp", "net"),
+    "datagram": ("root+seccomp", "root+seccomp", ABSENT),
+    "netlink": ("seccomp", "seccomp", "seccomp"),
+    "raw_socket": ("caps+seccomp", "caps+seccomp", "caps+seccomp"),
+    "shared_memory": ("ipc+seccomp", "ipc+seccomp", "ipc"),
+    "run_program": ("root+landlock+seccomp", "root+landlock+seccomp", ABSENT),
+    "fork_child": ("seccomp+rlimits", "seccomp+rlimits", ABSENT),
+    "trace": ("caps+landlock+seccomp", "caps+landlock+seccomp", "caps+seccomp"),
+    "signal_parent": ("identity+landlock+seccomp", "identity+landlock+seccomp", ABSENT),
+    "read_memory": ("caps+landlock+seccomp", "caps+landlock+seccomp", "caps+seccomp"),
+    "take_descriptor": ("caps+landlock+seccomp", "caps+landlock+seccomp", "caps+seccomp"),
+    "become_root": ("caps+seccomp", "caps+seccomp", ABSENT),
+    "mount_something": ("caps+seccomp+landlock", "caps+seccomp+landlock", "caps"),
+    "remount_writable": ("caps+seccomp+landlock", "caps+seccomp+landlock", "caps"),
+    "new_namespace": ("seccomp", "seccomp", ABSENT),
+    "make_code": ("seccomp", "seccomp", ABSENT),
+    "turn_into_code": ("seccomp", "seccomp", ABSENT),
+    "bpf": ("caps+seccomp", "caps+seccomp", "caps+seccomp"),
+    "io_uring": ("seccomp", "seccomp", "seccomp"),
+    "key_ring": ("seccomp", "seccomp", "seccomp"),
+    "user_fault": ("seccomp", "seccomp", "seccomp"),
+    "perf": ("caps+seccomp", "caps+seccomp", "caps+seccomp"),
+    "set_clock": ("caps+seccomp", "caps+seccomp", "caps+seccomp"),
+}
+# Walls that come down too in the control: they hold sometimes. A program of a user who has too many processes cannot be started.
+ALSO = {"run_program": "rlimits"}
+CASES = [(row, attack, walls[ROWS.index(row)]) for attack, walls in ATTACKS.items() for row in ROWS if walls[ROWS.index(row)] != ABSENT]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """Things that must stay out of reach: a directory that anybody may write, sockets that listen, shared memory."""
+    with tempfile.TemporaryDirectory(prefix="gb-", dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
+        directory = pathlib.Path(name)
+        (directory / "store").mkdir()
+        directory.chmod(0o777)
+        (directory / "store").chmod(0o777)
+        tcp = socket.create_server(("127.0.0.1", 0))
+        listeners = [tcp]
+        for kind, address in [(socket.SOCK_STREAM, f"{name}/stream"), (socket.SOCK_DGRAM, f"{name}/dgram"), (socket.SOCK_STREAM, f"\0{name}/abstract")]:
+            sock = socket.socket(socket.AF_UNIX, kind)
+            sock.bind(address)
+            if kind == socket.SOCK_STREAM:
+                sock.listen(16)
+            if not address.startswith("\0"):
+                os.chmod(address, 0o777)
+            listeners.append(sock)
+        shm = subprocess.run(["ipcmk", "-M", "4096", "-p", "0666"], capture_output=True, text=True, check=True).stdout.split()[-1]
+        yield [name, str(tcp.getsockname()[1]), shm]
+        subprocess.run(["ipcrm", "-m", shm], check=True)
+        for sock in listeners:
+            sock.close()
+
+
+def standin(planted, row, attack, skip="", **kwargs):
+    env = {**os.environ, "GLOVEBOX_TEST_SKIP": ",".join("confine-" + wall for wall in skip.split("+") if wall) + "," + os.environ.get("GLOVEBOX_TEST_SKIP", "")}
+    return subprocess.run([BUILD / "standin", row, attack, *planted], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **kwargs)
+
+
+def held(done):
+    assert done.returncode in (0, 1, -signal.SIGSYS), done  # anything else means that it was not even tried
+    return done.returncode != 1
+
+
+def can_hold(row, walls):
+    """An ordinary user has no namespaces here, and the launcher of one can do what the user can, but for the calls that are refused."""
+    return MODE == "root" or (walls == "seccomp" if row == "launch" else bool(set(walls.split("+")) & {"landlock", "seccomp"}))
+
+
+@pytest.mark.parametrize("row,attack,walls", [case for case in CASES if can_hold(case[0], case[2])])
+def test_attack_is_held(planted, row, attack, walls):
+    assert held(standin(planted, row, attack))
+
+
+@pytest.mark.parametrize("row,work", [("front", "front_work"), ("store", "store_work")])
+def test_what_is_needed_works(planted, row, work):
+    done = standin(planted, row, work)
+    assert done.returncode == 0, done
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("row,attack,walls", CASES)
+def test_it_gets_through_without_its_walls(planted, row, attack, walls):
+    assert not held(standin(planted, row, attack, walls + "+" + ALSO.get(attack, "")))
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("row,attack,walls", [case for case in CASES if "+" in case[2]])
+def test_each_wall_holds_alone(planted, row, attack, walls):
+    for wall in walls.split("+"):
+        others = "+".join(other for other in walls.split("+") if other != wall)
+        assert held(standin(planted, row, attack, others)), wall
+
+
+# --- looked at from outside ---
+
+
+class Staying:
+    """A stand-in that is confined and waits."""
+
+    def __init__(self, planted, row, skip=""):
+        env = {**os.environ, "GLOVEBOX_TEST_SKIP": "confine-" + skip}
+        self.process = subprocess.Popen([BUILD / "standin", row, "stay", *planted], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert self.process.stdout.readline() == b"in\n", self.process.communicate()
+
+    def __enter__(self):
+        return self.process
+
+    def __exit__(self, *_):
+        self.process.communicate()
+        assert self.process.returncode == 0
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_wall_is_seen_from_outside(planted, row):
+    with Staying(planted, row) as process:
+        assert confined.missing(process.pid, row, MODE == "root") == []
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("wall", ["net", "ipc", "root", "view", "rlimits", "bounding", "identity", "caps", "nnp", "seccomp"])
+def test_a_wall_that_is_down_is_seen_from_outside(planted, row, wall):
+    if wall in {"front": ["view"], "store": ["view"], "launch": ["root", "identity"]}[row]:
+        return  # not a wall of this process
+    if wall == "nnp":  # without it, landlock takes the capability that is gone by then
+        done = standin(planted, row, "stay", "nnp")
+        assert (done.returncode, "confine-" in done.stderr) == (3, True), done
+        return
+    with Staying(planted, row, wall) as process:
+        assert wall in confined.missing(process.pid, row)
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("row", ROWS)
+def test_an_ordinary_users_process_is_hidden_from_the_user(planted, row):
+    """As root a change of user hides a process anyway; for an ordinary user this wall is the only one."""
+    program = pathlib.Path(planted[0], "standin")
+    if not program.exists():
+        shutil.copy2(BUILD / "standin", program)
+    for skip in ["", "hidden"]:
+        process = subprocess.Popen(
+            ["setpriv", "--reuid", "20001", "--regid", "20001", "--clear-groups", program, row, "stay", *planted],
+            env={**os.environ, "GLOVEBOX_TEST_SKIP": "confine-" + skip}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout.readline() == b"in\n"
+        assert confined.missing(process.pid, row, root=False) == ([skip] if skip else [])
+        process.communicate()
+
+
+@pytest.mark.skipif(MODE == "user", reason="a user may not look")
+@pytest.mark.parametrize("row", ROWS)
+def test_the_working_directory_is_not_where_it_was_started(planted, row):
+    with Staying(planted, row) as process:
+        assert os.readlink(f"/proc/{process.pid}/cwd") == "/"
+
+
+@pytest.mark.testbuild
+def test_without_that_wall_the_working_directory_stays(planted):
+    with Staying(planted, "launch", "directory") as process:
+        assert os.readlink(f"/proc/{process.pid}/cwd") == os.getcwd()
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_it_dies_with_its_supervisor(planted, row):
+    """The shell stands for a supervisor that is killed; its output ends only when the stand-in, which has it too, is gone."""
+    assert survivors(planted, row) == 0
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("row", ROWS)
+def test_without_that_wall_it_lives_on(planted, row):
+    assert survivors(planted, row, "life") == 1
+
+
+def survivors(planted, row, skip=""):
+    read, write = os.pipe()
+    command = ["bash", "-c", f'"$@" <&{read} & wait', "bash", BUILD / "standin", row, "stay", *planted]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[read], env={**os.environ, "GLOVEBOX_TEST_SKIP": "confine-" + skip}) as shell:
+        assert shell.stdout.readline() == b"in\n"
+        shell.kill()
+        gone, _, _ = select.select([shell.stdout], [], [], 1 if skip else 60)
+        os.close(read)
+        os.close(write)  # ends it, if it lives
+        assert shell.stdout.read() == b""
+    return 0 if gone else 1
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_real_processes_have_every_wall(service, row):
+    """The stand-in is only worth something if the real ones confine themselves as it does."""
+    assert confined.missing(service.pids()[row], row, MODE == "root") == []
+
+
+def test_every_wall_has_a_test():
+    """A step without an attack that it holds, or a look from outside, would be one that nobody misses."""
+    source = (pathlib.Path(__file__).resolve().parent.parent.parent / "src/confine/confine.c").read_text()
+    steps = set(re.findall(r'^ *\{"confine-(\w+)", ', source, re.M))
+    held_by_attacks = {wall for _, _, walls in CASES for wall in walls.split("+")}
+    seen = {"nnp", "bounding", "hidden", "directory", "life"}
+    assert len(steps) > 10 and steps == held_by_attacks | seen
+
+
+# --- a wall that the host cannot give ---
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize(
+    "call,step,rows",
+    [
+        ("landlock_create_ruleset", "confine-landlock", ["front", "store"]),
+        ("unshare=1", "confine-net", ROWS),
+        ("pivot_root", "confine-root", ["front", "store"]),
+        ("open_tree", "confine-root", ["store"]),
+        ("move_mount", "confine-view", ["launch"]),
+        ("setresuid=1", "confine-identity", ["front", "store"]),
+        ("capset=1", "confine-caps", ROWS),
+        *([] if "ASAN_OPTIONS" in os.environ else [("prlimit64=1", "confine-rlimits", ROWS)]),  # the sanitizer needs it before we do
+    ],
+)
+def test_a_missing_wall_refuses_the_start_and_is_named(planted, call, step, rows):
+    for row in rows:
+        done = subprocess.run([BUILD / "without", call, BUILD / "standin", row, "stay", *planted], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert done.returncode == 3 and done.stderr.startswith(step + ": ") and not done.stdout, (row, done)
+
+
+@pytest.mark.testbuild
+def test_no_landlock_is_accepted_only_if_allowed(planted):
+    command = [BUILD / "without", "landlock_create_ruleset", BUILD / "standin", "front", "read_file", *planted]
+    done = subprocess.run(command, env={**os.environ, "DEGRADED": "cgroup,landlock"}, capture_output=True)
+    assert held(done), done
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("row", ROWS)
+def test_an_old_kernel_without_mount_setattr_is_good_enough(planted, row):
+    done = subprocess.run([BUILD / "without", "mount_setattr", BUILD / "standin", row, "stay", *planted], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0 and done.stdout == "in\n", done

@@ -1,0 +1,469 @@
+"""A real glovebox-launch with a stand-in for a captured front: what is over the ceiling, malformed or not a front's to ask starts nothing; what is legal still works."""
+
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+import uuid
+
+import pytest
+
+import confined
+import wire
+from wire import ARG, DATA, ENV, NAME, OUTPUT, PROGRAM, SKIPPED, item, memfd, message, payload, run_body, text
+
+BUILD = pathlib.Path(os.environ.get("GB_BUILD", pathlib.Path(__file__).parent.parent.parent / "build")).resolve()
+MODE = os.environ.get("GB_MODE", "root" if os.geteuid() == 0 else "user")
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+V2 = (CGROUPS / "cgroup.controllers").exists()
+CONTROLLERS = [""] if V2 else ["memory", "pids", "cpu", "cpuacct"]
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+    return value
+
+
+@pytest.fixture(scope="module")
+def parent():
+    """A cgroup for this module's boxes alone, so that what is left behind is seen."""
+    name = os.environ.get("GLOVEBOX_CGROUP_PARENT", "") + f"/launcher-test-{os.getpid()}"
+    dirs = [CGROUPS / c / name.lstrip("/") for c in CONTROLLERS]
+    for directory in dirs:
+        if V2:
+            (directory.parent / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+        directory.mkdir()
+    yield name
+    with wire.Launcher(BUILD, parent=name):  # those before were killed, perhaps with runs under way
+        wait_for(lambda: not boxes(name))
+    for directory in dirs:
+        directory.rmdir()
+
+
+@pytest.fixture
+def launcher(parent):
+    with wire.Launcher(BUILD, parent=parent) as l:
+        yield l
+        if l.process.poll() is None:
+            works(l)  # whatever the test did to it
+
+
+def boxes(parent):
+    """Cgroups of boxes below the parent, dead or alive."""
+    return [d for c in CONTROLLERS for d in (CGROUPS / c / parent.lstrip("/")).glob("glovebox.box-*")]
+
+
+def pids_of(marker):
+    """Host pids whose command line has the marker, but for those that we started."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int(entry.name) != os.getpid() and marker.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def works(launcher):
+    """The positive control: a legal run."""
+    run = launcher.run(payload("sh", "-c", "echo works"))
+    answer = run.answer()
+    assert answer and answer.done()["status"] == "success" and run.output() == b"works\n"
+    run.close()
+
+
+def sleeper(launcher, **body):
+    """A run whose program is found by its name."""
+    marker = "marker-" + uuid.uuid4().hex
+    run = launcher.run(payload("sh", "-c", "echo started; sleep 300 & sleep 300", marker), **body)
+    assert os.read(run.out, 64) == b"started\n"
+    return run, marker
+
+
+def refused(launcher, run, code, *words):
+    answer = run.answer()
+    assert answer, launcher.process.poll()
+    found, _, why = answer.failure()
+    assert found == code and all(word in why for word in words), (found, why)
+    run.close()
+
+
+# --- what a front may ask ---
+
+
+def test_a_legal_run_gives_all_that_it_should(launcher):
+    content = payload(
+        "sh", "-c", 'cat; cat dir/in; echo "$A $PATH $HOME"; echo err >&2; echo new > out.txt; ln -s /etc/passwd link.txt; exit 3',
+        env=["A=b c", "PATH=/usr/bin:/bin"], files=[("dir/in", b"file\n")], outputs=["*.txt", "absent"])
+    run = launcher.run(content, stdin=b"input\n")
+    answer = run.answer()
+    assert answer.done() == {"status": "error", "exit_code": 3, "signal": 0, "files": 3, "kill_reason": ""} and answer.tag == 7
+    assert run.output() == b"input\nfile\nb c /usr/bin:/bin /sandbox\n"
+    assert wire.read_all(run.err) == b"err\n"
+    items = wire.unpack(os.pread(answer.fds[0], 1 << 20, 0))
+    assert sorted(zip(items[::2], items[1::2])) == [
+        ((NAME, b"absent\0"), (SKIPPED, b"is not there\0")),
+        ((NAME, b"link.txt\0"), (SKIPPED, b"is a symbolic link\0")),
+        ((NAME, b"out.txt\0"), (DATA, b"new\n")),
+    ]
+    with pytest.raises(OSError):
+        os.ftruncate(answer.fds[0], 0)  # sealed, as what comes in must be
+    assert json.loads(answer.receipt())["network"] == "none"
+
+
+def test_an_executable_file_runs(launcher):
+    run = launcher.run(payload("./tool") + text(NAME, "tool") + item(PROGRAM, b"#!/bin/sh\necho ran\n"))
+    assert run.answer().done()["status"] == "success" and run.output() == b"ran\n"
+
+
+def test_the_launch_has_a_second_witness(launcher):
+    content = payload("true")
+    answer = launcher.run(content, runtime=1, memory_mb=64).answer()
+    (record,) = [json.loads(body) for body in launcher.records()]
+    assert record["payload_sha256"] == hashlib.sha256(content).hexdigest() and record["payload_bytes"] == len(content)
+    assert record["runtime"] == "python" and record["limits"]["max_memory_mb"] == 64
+    assert record["policy_hash"] == json.loads(answer.receipt())["policy_hash"]
+
+
+def test_a_missing_runtime_is_named(launcher):
+    refused(launcher, launcher.run(payload("no-such-interpreter"), runtime=4), "RUNTIME", "'node'", "no-such-interpreter")
+    refused(launcher, launcher.run(payload("no-such-program")), "RUNTIME", "no-such-program")
+
+
+def test_a_probe_runs_nothing_of_the_fronts_and_leaves_no_record(launcher):
+    run = launcher.run(payload("sh", "-c", "echo mine"), id="", flags=wire.PROBE, memory_mb=-1)
+    assert run.answer().done()["status"] == "success" and run.output() == b""
+    assert launcher.records() == []
+
+
+def test_a_probe_needs_no_place(parent):
+    with wire.Launcher(BUILD, parent=parent, running=1) as launcher:
+        run, _ = sleeper(launcher)
+        assert launcher.run(b"", flags=wire.PROBE).answer().done()["status"] == "success"
+        run.close()
+
+
+@pytest.mark.parametrize("how", ["close", "shutdown"])
+def test_a_front_that_wants_no_more_ends_the_run(launcher, how):
+    run, marker = sleeper(launcher)
+    if how == "close":
+        run.socket.close()
+    else:
+        run.socket.shutdown(socket.SHUT_WR)
+        assert run.answer().done()["kill_reason"] == "cancelled"
+    wait_for(lambda: not pids_of(marker))
+
+
+def test_a_box_cannot_fill_the_front_more_than_a_pipe_holds(launcher):
+    """Nobody reads: the program waits in its write, its deadline ends it, and the answer comes all the same."""
+    run = launcher.run(payload("sh", "-c", "yes"), timeout_ms=500)
+    assert run.answer().done()["status"] == "timeout"
+    run.close()
+
+
+# --- what it may not ---
+
+
+@pytest.mark.parametrize("name", wire.LIMITS)
+@pytest.mark.parametrize("value", ["above", -1, -(1 << 63), (1 << 63) - 1])
+def test_a_limit_outside_the_ceiling_is_refused_by_name(launcher, name, value):
+    row = next(line for line in (wire.SRC / "spec/limits.def").read_text().splitlines() if line.startswith(f"GB_LIMIT({name},"))
+    changes = {name: wire.DEFAULTS[name] + 1 if value == "above" else value}
+    refused(launcher, launcher.run(payload("true"), **changes), "USAGE", row.split('"')[1])
+    assert launcher.records() == []
+
+
+def test_the_ceiling_itself_is_allowed_and_can_be_lowered(launcher, parent):
+    assert launcher.run(payload("true"), **wire.DEFAULTS).answer().done()["status"] == "success"
+    wire.send(launcher.control, message("CEILING", wire.ceiling(parent=parent, memory_mb=100)))
+    wait_for(lambda: launcher.run(payload("true"), memory_mb=101).answer().kind == "RUN_FAILED")
+    assert launcher.run(payload("true"), memory_mb=100).answer().done()["status"] == "success"
+    wire.send(launcher.control, message("CEILING", wire.ceiling(parent=parent)))
+    wait_for(lambda: launcher.run(payload("true")).answer().kind == "RUN_DONE")
+
+
+def test_no_more_boxes_than_the_ceiling(parent):
+    with wire.Launcher(BUILD, parent=parent, running=2) as launcher:
+        runs = [sleeper(launcher)[0] for _ in range(2)]
+        refused(launcher, launcher.run(payload("true")), "BUSY", "2 boxes")
+        waiting = launcher.run(payload("true"))  # a place that becomes free is taken at once
+        runs.pop().close()
+        assert waiting.answer().done()["status"] == "success"
+        runs.pop().close()
+
+
+def test_many_runs_one_after_the_other_in_one_place(parent):
+    """The front sends the next one as soon as it has the answer: a moment before the launcher has seen the end of the last."""
+    with wire.Launcher(BUILD, parent=parent, running=1) as launcher:
+        for _ in range(30):
+            run = launcher.run(payload("true"))
+            assert run.answer().done()["status"] == "success"
+            run.close()
+
+
+@pytest.mark.parametrize("body,word", [({"flags": 2}, "flags"), ({"flags": 1 << 31}, "flags"), ({"runtime": 99}, "runtime"), ({"id": "x"}, "id"), ({"id": ""}, "id"), ({"id": "../" + wire.ID[3:]}, "id")])
+def test_what_is_not_known_is_refused(launcher, body, word):
+    refused(launcher, launcher.run(payload("true"), **body), "USAGE", word)
+
+
+BAD_PAYLOADS = {
+    "nothing at all": b"",
+    "no program": text(ENV, "A=b"),
+    "an empty program": text(ARG, ""),
+    "an absolute file": payload("true", files=[("/etc/cron.d/x", b"")]),
+    "a file above": payload("true", files=[("../x", b"")]),
+    "a file above, hidden": payload("true", files=[("a/../../x", b"")]),
+    "a file without a name": payload("true", files=[("", b"")]),
+    "a name too long": payload("true", files=[("x" * 256, b"")]),
+    "two files of one name": payload("true", files=[("x", b""), ("x", b"")]),
+    "a name without bytes": payload("true") + text(NAME, "x"),
+    "a name, then something else": payload("true") + text(NAME, "x") + text(ARG, "y"),
+    "bytes without a name": payload("true") + item(DATA, b"x"),
+    "a file that was skipped": payload("true") + text(NAME, "x") + text(SKIPPED, "why"),
+    "an absolute output": payload("true", outputs=["/etc/shadow"]),
+    "an output above": payload("true", outputs=["../*"]),
+    "a variable without a value": payload("true", env=["A"]),
+    "a variable without a name": payload("true", env=["=x"]),
+    "a variable with a digit first": payload("true", env=["1A=x"]),
+    "a variable with a dash": payload("true", env=["A-B=x"]),
+    "text without an end": item(ARG, b"true"),
+    "text with two ends": item(ARG, b"tr\0ue\0"),
+    "text of no bytes": item(ARG, b""),
+    "kind 0": payload("true") + item(0, b"x\0"),
+    "kind 99": payload("true") + item(99, b"x\0"),
+    "a head that is cut off": payload("true") + b"\1\0\0",
+    "an item longer than the payload": payload("true") + b"\1\0\0\0\xff\xff\xff\xff",
+    "too many arguments": payload(*["true"] * 1025),
+    "too many files": payload("true", files=[(f"f{i}", b"") for i in range(257)]),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PAYLOADS)
+def test_a_bad_payload_runs_nothing(launcher, name):
+    refused(launcher, launcher.run(BAD_PAYLOADS[name]), "USAGE")
+
+
+@pytest.mark.parametrize("seals", [0, *[wire.SEALS & ~bit for bit in (1, 2, 4, 8)]])
+def test_a_payload_that_could_change_is_refused(launcher, seals):
+    refused(launcher, launcher.run(payload("true"), seals=seals), "USAGE", "sealed")
+
+
+@pytest.mark.parametrize("bytes", [0, 1, 1 << 40, (1 << 64) - 1])
+def test_a_payload_of_another_size_is_refused(launcher, bytes):
+    refused(launcher, launcher.run(payload("true"), bytes=bytes), "USAGE", "payload")
+
+
+def send_run(launcher, payload_fd, out, err, *more, size=None, **body):
+    """A RUN with descriptors of our choice."""
+    size = len(payload("true")) if size is None else size
+    ours = launcher.run_raw(message("RUN", run_body(size, **body)), [payload_fd, out, err, *more])
+    return wire.Run(ours, *os.pipe())
+
+
+def test_a_payload_that_is_no_memfd_is_refused(launcher, tmp_path):
+    path = tmp_path / "payload"
+    path.write_bytes(payload("true"))
+    _, out = os.pipe()
+    with open(path, "rb") as file:
+        refused(launcher, send_run(launcher, file.fileno(), out, out), "USAGE", "memfd")
+    refused(launcher, send_run(launcher, out, out, out), "USAGE", "memfd")
+    os.close(out)
+
+
+@pytest.mark.parametrize("what", ["file", "directory", "fifo", "socket", "memfd"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_output_goes_to_pipes_only_and_nothing_else_changes_its_owner(launcher, tmp_path, what, place):
+    path = tmp_path / what
+    if what == "fifo":
+        os.mkfifo(path)
+    fd = {
+        "file": lambda: os.open(path, os.O_RDWR | os.O_CREAT),
+        "directory": lambda: os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY),
+        "fifo": lambda: os.open(path, os.O_RDWR),
+        "socket": lambda: socket.socketpair()[0].detach(),
+        "memfd": lambda: memfd(b"", 0),
+    }[what]()
+    before = os.fstat(fd).st_uid
+    _, out = os.pipe()
+    good = memfd(payload("true"))
+    refused(launcher, send_run(launcher, good, *((fd, out) if place == 0 else (out, fd))), "USAGE", "pipes")
+    assert os.fstat(fd).st_uid == before
+    for each in [fd, out, good]:
+        os.close(each)
+
+
+def test_input_is_a_file_in_memory_only(launcher):
+    """A read of anything else could wait, and nobody would look at the box's clock."""
+    read, _ = os.pipe()
+    good = memfd(payload("cat"))
+    refused(launcher, send_run(launcher, good, os.pipe()[1], os.pipe()[1], read, size=len(payload("cat"))), "USAGE", "memfd")
+
+
+def test_without_a_store_nothing_runs(launcher):
+    launcher.store.close()
+    refused(launcher, launcher.run(payload("true")), "AUDIT")
+    launcher.process.kill()
+    launcher.wait()
+
+
+# --- what is no message ends the launcher, and everything with it ---
+
+RUN = message("RUN", run_body(len(payload("true"))))
+
+
+def malformed(launcher, name):
+    _, out = os.pipe()
+    good = [memfd(payload("true")), out, out]
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    fds = [theirs.fileno(), *good]
+    data, fds = {
+        "one byte": (b"x", []),
+        "garbage": (os.urandom(400), []),
+        "garbage with descriptors": (os.urandom(400), fds),
+        "another magic": (message("RUN", run_body(20), magic=1), fds),
+        "an unknown kind": (message(len(wire.KINDS), run_body(20)), fds),
+        "a huge kind": (message(0xFFFFFFFF, run_body(20)), fds),
+        "a body cut short": (RUN[:-1], fds),
+        "a header alone": (RUN[:16], fds),
+        "a body too long": (RUN + b"x", fds),
+        "a tail where none belongs": (RUN + b"x" * 100000, fds),
+        "no descriptors": (RUN, []),
+        "three descriptors": (RUN, fds[:3]),
+        "six descriptors": (RUN, [*fds, out, out]),
+        "more descriptors than any message": (RUN, [out] * 40),
+        "an id without an end": (message("RUN", b"x" * 32 + run_body(20)[32:]), fds),
+        "a message of the supervisor": (message("STOP", b"\0" * 8), []),
+        "a new ceiling": (message("CEILING", wire.ceiling(memory_mb=1 << 20)), []),
+        "a start": (message("START_LAUNCH", wire.ceiling()), fds[:2]),
+        "an acknowledgement": (message("ACK", b"\0" * 528), []),
+        "a run without a socket": (RUN, [out, *good]),
+        "a run with a stream socket": (RUN, [socket.socketpair()[0].detach(), *good]),
+    }[name]
+    wire.send(launcher.front, data, fds)
+    return ours, theirs
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["one byte", "garbage", "garbage with descriptors", "another magic", "an unknown kind", "a huge kind", "a body cut short", "a header alone", "a body too long",
+     "a tail where none belongs", "no descriptors", "three descriptors", "six descriptors", "more descriptors than any message", "an id without an end",
+     "a message of the supervisor", "a new ceiling", "a start", "an acknowledgement", "a run without a socket", "a run with a stream socket"])
+def test_a_malformed_message_ends_the_launcher_and_its_boxes(parent, name):
+    with wire.Launcher(BUILD, parent=parent) as launcher:
+        works(launcher)
+        _, marker = sleeper(launcher)
+        malformed(launcher, name)
+        assert launcher.wait() == 1
+        assert b'"level":"error"' in launcher.process.stderr.read()
+        wait_for(lambda: not pids_of(marker))
+    with wire.Launcher(BUILD, parent=parent):
+        wait_for(lambda: not boxes(parent))
+
+
+# --- life and death ---
+
+
+def test_stop_lets_runs_finish_and_takes_no_new_ones(parent):
+    with wire.Launcher(BUILD, parent=parent) as launcher:
+        run = launcher.run(payload("sh", "-c", "echo started; sleep 1; echo ended"))
+        assert os.read(run.out, 64) == b"started\n"
+        wire.send(launcher.control, message("STOP", b"\0" * 8))
+        assert run.answer().done()["status"] == "success" and run.output() == b"ended\n"
+        assert launcher.wait() == 0
+    assert boxes(parent) == []
+
+
+@pytest.mark.parametrize("how", ["killed", "supervisor gone"])
+def test_the_launchers_end_is_the_end_of_every_box(parent, how):
+    with wire.Launcher(BUILD, parent=parent, running=4) as launcher:
+        markers = [sleeper(launcher)[1] for _ in range(3)]
+        if how == "killed":
+            launcher.process.kill()
+        else:
+            launcher.control.close()
+        launcher.wait()
+        wait_for(lambda: not [pid for marker in markers for pid in pids_of(marker)])
+    with wire.Launcher(BUILD, parent=parent) as launcher:  # and the next one cleans up
+        wait_for(lambda: not boxes(parent))
+        works(launcher)
+
+
+def keepers(launcher):
+    return [int(pid) for pid in pathlib.Path(f"/proc/{launcher.process.pid}/task/{launcher.process.pid}/children").read_text().split()]
+
+
+def test_a_killed_keeper_takes_its_box_along_and_nothing_else(parent):
+    with wire.Launcher(BUILD, parent=parent) as launcher:
+        run, marker = sleeper(launcher)
+        other, _ = sleeper(launcher)
+        os.kill(keepers(launcher)[0], signal.SIGKILL)
+        assert run.answer() is None  # the socket's end tells the front
+        wait_for(lambda: not pids_of(marker) and len(boxes(parent)) == len(CONTROLLERS))
+        works(launcher)
+        wait_for(lambda: len(keepers(launcher)) == 1)
+        other.close()
+
+
+def test_a_keeper_holds_its_own_descriptors_only(launcher):
+    other, _ = sleeper(launcher)
+    run, _ = sleeper(launcher)
+    if MODE != "user":
+        names = [os.readlink(f"/proc/{keepers(launcher)[-1]}/fd/{fd}") for fd in os.listdir(f"/proc/{keepers(launcher)[-1]}/fd")]
+        assert sum(name.startswith("/memfd:payload") for name in names) == 1
+        ours = sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in (other.out, other.err))
+        assert not set(ours) & set(names)  # nothing of the other run
+        channels = {os.readlink(f"/proc/{launcher.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{launcher.process.pid}/fd") if int(fd) > 2}
+        assert not channels & set(names)  # nothing of the launcher's
+    run.close()
+    other.close()
+
+
+def test_the_launcher_is_confined(launcher):
+    assert confined.missing(launcher.process.pid, "launch", MODE == "root") == []
+
+
+def test_a_box_of_the_service_is_as_tight_as_any(launcher):
+    """The launcher's own filter lies below the box's: no verdict of a probe may differ from that of `glovebox run`."""
+    program = (BUILD / "glovebox-probe").read_bytes()
+    run = launcher.run(payload("/sandbox/glovebox-probe", "all") + text(NAME, "glovebox-probe") + item(PROGRAM, program))
+    ours = run.output().decode()
+    assert run.answer().done()["status"] == "success"
+    plain = subprocess.run([BUILD / "glovebox", "run", "--file", BUILD / "glovebox-probe", "--", "/sandbox/glovebox-probe", "all"], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    verdicts = [[line.split("\t")[:2] for line in output.splitlines()] for output in (ours, plain)]
+    assert verdicts[0] == verdicts[1] and len(verdicts[0]) > 40
+
+
+# --- what it is made of ---
+
+PARSERS = ("json_load", "json_object", "yaml_", "pcre2_", "sqlite3_", "SSL_", "EVP_", "regcomp", "regexec", "gb_http", "gb_json_read", "gb_config", "inflate", "getaddrinfo", "dlopen")
+
+
+def symbols(program):
+    """Every function that is in the program or that it asks a library for."""
+    plain = subprocess.run(["nm", "--defined-only", program], capture_output=True, text=True).stdout
+    dynamic = subprocess.run(["nm", "-D", program], capture_output=True, text=True).stdout
+    return {line.split()[-1].split("@")[0] for line in (plain + dynamic).splitlines() if line}
+
+
+def parsers(program):
+    return {prefix for prefix in PARSERS if any(name.startswith(prefix) for name in symbols(program))}
+
+
+def test_the_launcher_links_no_parser():
+    assert len(symbols(BUILD / "glovebox-launch")) > 100
+    assert parsers(BUILD / "glovebox-launch") <= {"dlopen"} and parsers(BUILD / "glovebox-init") == set()
+    libraries = subprocess.run(["readelf", "-d", BUILD / "glovebox-launch"], capture_output=True, text=True).stdout
+    assert not [name for name in ("jansson", "yaml", "pcre", "sqlite", "ssl", "crypto") if f"lib{name}" in libraries]
+
+
+def test_the_check_would_see_one():
+    assert {"json_object", "pcre2_", "SSL_"} <= parsers(BUILD / "glovebox-front")
+    assert "sqlite3_" in parsers(BUILD / "glovebox-store")
