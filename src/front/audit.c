@@ -1,0 +1,69 @@
+#include "front/audit.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static void expect(struct front *f, struct audit_wait *wait)
+{
+    wait->next = NULL;
+    wait->tag = f->next_tag++;
+    *f->waits_end = wait;
+    f->waits_end = &wait->next;
+}
+
+/* The newest wait was not sent after all. */
+static void unexpect(struct front *f, const struct audit_wait *wait)
+{
+    struct audit_wait **p = &f->waits;
+    while (*p != wait)
+        p = &(*p)->next;
+    *p = NULL;
+    f->waits_end = p;
+}
+
+int audit_append(struct front *f, struct audit_wait *wait, enum gb_record_kind kind, const char *id,
+                 const char *principal, const struct gb_buf *body)
+{
+    struct gb_msg_append m = {.kind = kind};
+    if (body->failed || gb_buf_truncated(body))
+        return -ENOMEM;
+    snprintf(m.id, sizeof(m.id), "%s", id);
+    snprintf(m.principal, sizeof(m.principal), "%s", principal);
+    expect(f, wait);
+    int r = channel_send(&f->store, GB_MSG_APPEND, wait->tag, &m, body->data, body->len, NULL, 0);
+    if (r)
+        unexpect(f, wait);
+    return r;
+}
+
+int audit_find(struct front *f, struct audit_wait *wait, const char *id, const char *principal,
+               int64_t before, unsigned most)
+{
+    struct gb_msg_find m = {.before = before, .most = most};
+    snprintf(m.id, sizeof(m.id), "%s", id);
+    snprintf(m.principal, sizeof(m.principal), "%s", principal);
+    expect(f, wait);
+    int r = channel_send(&f->store, GB_MSG_FIND, wait->tag, &m, NULL, 0, NULL, 0);
+    if (r)
+        unexpect(f, wait);
+    return r;
+}
+
+void audit_received(struct channel *ch, struct gb_msg *msg)
+{
+    struct front *f = GB_OWNER(ch, struct front, store);
+    struct audit_wait **p = &f->waits; /* answers come in the order of questions, or nearly */
+    while (*p && (*p)->tag != msg->tag)
+        p = &(*p)->next;
+    struct audit_wait *wait = *p;
+    if (!wait || (msg->kind == GB_MSG_ROW && !wait->row))
+        front_fail("the store answered a question that nobody asked");
+    if (msg->kind == GB_MSG_ROW) {
+        wait->row(wait, msg->body, msg->tail, msg->tail_bytes);
+        return;
+    }
+    *p = wait->next;
+    if (!*p)
+        f->waits_end = p;
+    wait->done(wait, msg->body);
+}

@@ -1,0 +1,590 @@
+#include "front/conn.h"
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "front/auth.h"
+#include "front/call.h"
+#include "front/pages.h"
+#include "front/reply.h"
+#include "front/route.h"
+#include "front/tls.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define OUT_MOST  ((size_t)256 << 20)
+#define OUT_KEEP  65536 /* an output buffer that grew beyond this is not kept */
+#define LINGER_US 2000000
+/* What the kernel takes for a client who does not read; without this, megabytes of its memory for each. */
+#define UNSENT_MOST 131072
+
+/* --- time limits, one for each stage --- */
+
+static void set_deadline(struct conn *c)
+{
+    const struct gb_config *config = c->policy->config;
+    const bool idle = c->state == CONN_HEAD && !(c->x && c->x->in_len);
+    /* While a call runs there is no deadline, but for the reader of a stream who leaves it lying. */
+    const int64_t ms = c->state == CONN_CALL    ? (conn_backlog(c) ? config->http.write_ms : 0)
+                       : c->state == CONN_REPLY ? config->http.write_ms
+                       : c->state == CONN_BODY  ? config->http.body_ms
+                       : idle                   ? config->http.idle_ms
+                                                : config->http.header_ms;
+    if (c->state == CONN_LINGER)
+        gb_loop_at(c->front->loop, &c->timer, gb_clock_us() + LINGER_US);
+    else
+        gb_loop_at(c->front->loop, &c->timer, ms ? gb_clock_us() + ms * 1000 : 0);
+}
+
+static void watch(struct conn *c)
+{
+    /* What each state waits for. Input that is not asked for stays with the kernel: that is the
+     * back-pressure. */
+    static const uint32_t wants[] = {[CONN_HEAD] = EPOLLIN,
+                                     [CONN_BODY] = EPOLLIN,
+                                     [CONN_CALL] = EPOLLRDHUP,
+                                     [CONN_REPLY] = 0,
+                                     [CONN_LINGER] = EPOLLIN};
+    const uint32_t events = wants[c->state] | (conn_backlog(c) || c->want_write ? EPOLLOUT : 0);
+    if (gb_loop_watch(c->front->loop, &c->source, events))
+        conn_close(c);
+}
+
+static void set_state(struct conn *c, enum conn_state state)
+{
+    c->state = state;
+    set_deadline(c);
+}
+
+/* --- the end --- */
+
+static void end_exchange(struct conn *c)
+{
+    if (!c->x)
+        return;
+    gb_buf_done(&c->x->body);
+    free(c->x);
+    c->x = NULL;
+}
+
+/* Handlers further up the stack may still look at it: it is freed when the loop has come round. */
+void conn_close(struct conn *c)
+{
+    struct front *f = c->front;
+    if (c->closed)
+        return;
+    c->closed = true;
+    if (c->call)
+        call_client_left(TAKE_PTR(c->call));
+    if (c->query)
+        pages_client_left(TAKE_PTR(c->query));
+    gb_loop_forget(f->loop, &c->source);
+    gb_loop_at(f->loop, &c->timer, 0);
+    tls_end(c);
+    close(c->source.fd);
+    end_exchange(c);
+    gb_buf_done(&c->out);
+    policy_unref(c->policy);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        f->conns = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    c->next = f->closed_conns;
+    f->closed_conns = c;
+    gb_loop_at(f->loop, &f->sweep, gb_clock_us());
+    f->conn_count--;
+    front_check_drained(f);
+}
+
+void conn_sweep(struct gb_timer *timer)
+{
+    struct front *f = GB_OWNER(timer, struct front, sweep);
+    while (f->closed_conns) {
+        struct conn *c = f->closed_conns;
+        f->closed_conns = c->next;
+        free(c);
+    }
+}
+
+/* Everything is said. Closing at once, with bytes of the client unread, would make the kernel send a reset
+ * that can overtake our last words: so half-close, and read on for a moment. */
+static void linger(struct conn *c)
+{
+    end_exchange(c);
+    tls_end(c);
+    shutdown(c->source.fd, SHUT_WR);
+    c->want_write = false;
+    set_state(c, CONN_LINGER);
+    watch(c);
+}
+
+static void discard(struct conn *c)
+{
+    ssize_t n = recv(c->source.fd, c->front->chunk, sizeof(c->front->chunk), 0);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        conn_close(c);
+}
+
+/* --- writing --- */
+
+size_t conn_backlog(const struct conn *c)
+{
+    return c->out.len - c->out_at;
+}
+
+/* The reply is out: on to the next request, or good-bye. */
+static void finish_reply(struct conn *c)
+{
+    struct exchange *x = c->x;
+    if (!c->keep_alive || c->front->draining) {
+        linger(c);
+        return;
+    }
+    gb_buf_done(&x->body);
+    const size_t rest = x->in_len - x->head_bytes;
+    if (!rest && !tls_pending(c)) {
+        end_exchange(c);
+    } else {
+        memmove(x->in, x->in + x->head_bytes, rest);
+        memset(x, 0, offsetof(struct exchange, in));
+        x->in_len = rest;
+    }
+    set_state(c, CONN_HEAD);
+}
+
+/* What is written makes room: a reader who is never quite done must not make the buffer as long as the
+ * stream. */
+static void compact(struct conn *c)
+{
+    if (c->out_at < OUT_KEEP || c->out_at < conn_backlog(c))
+        return;
+    memmove(c->out.data, c->out.data + c->out_at, conn_backlog(c));
+    c->out.len -= c->out_at;
+    c->out.seen -= c->out_at;
+    c->out_at = 0;
+}
+
+/* Writes what it can. False if the connection is gone. */
+static bool flush(struct conn *c)
+{
+    if (c->out.failed ||
+        gb_buf_truncated(&c->out)) { /* bytes are missing: better no reply than half of one */
+        conn_close(c);
+        return false;
+    }
+    while (conn_backlog(c)) {
+        ssize_t n = tls_write(c, c->out.data + c->out_at, conn_backlog(c));
+        if (n == -EAGAIN) {
+            compact(c);
+            if (!c->timer.at_us)
+                set_deadline(c);
+            return true;
+        }
+        if (n < 0) {
+            conn_close(c);
+            return false;
+        }
+        c->out_at += (size_t)n;
+        set_deadline(c); /* the client reads: it has time again */
+    }
+    if (c->out.size > OUT_KEEP)
+        gb_buf_done(&c->out);
+    c->out.len = c->out_at = 0;
+    c->out.seen = 0;
+    c->out.max = OUT_MOST;
+    return true;
+}
+
+static const char *reason(int status)
+{
+    static const struct {
+        int status;
+        const char *text;
+    } reasons[] = {
+            {200, "OK"},
+            {202, "Accepted"},
+            {204, "No Content"},
+            {400, "Bad Request"},
+            {401, "Unauthorized"},
+            {403, "Forbidden"},
+            {404, "Not Found"},
+            {405, "Method Not Allowed"},
+            {408, "Request Timeout"},
+            {409, "Conflict"},
+            {413, "Content Too Large"},
+            {414, "URI Too Long"},
+            {415, "Unsupported Media Type"},
+            {417, "Expectation Failed"},
+            {422, "Unprocessable Content"},
+            {429, "Too Many Requests"},
+            {431, "Request Header Fields Too Large"},
+            {500, "Internal Server Error"},
+            {501, "Not Implemented"},
+            {503, "Service Unavailable"},
+            {505, "HTTP Version Not Supported"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+        if (reasons[i].status == status)
+            return reasons[i].text;
+    return "Unknown";
+}
+
+static void write_head(struct conn *c, int status, const char *type, const char *headers)
+{
+    char date[64];
+    const time_t now = time(NULL);
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+    if (c->front->draining)
+        c->keep_alive = false;
+    gb_buf_printf(&c->out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, reason(status), date);
+    if (*type)
+        gb_buf_printf(&c->out, "Content-Type: %s\r\n", type);
+    gb_buf_printf(&c->out,
+                  "X-Request-Id: %s\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s",
+                  c->x->id, c->keep_alive ? "" : "Connection: close\r\n", headers);
+    const struct gb_http_header *origin = c->x->head_bytes ? gb_http_find(&c->x->http, "Origin", NULL) : NULL;
+    if (origin && auth_origin_listed(c->policy->config, origin->value))
+        gb_buf_printf(&c->out, "Access-Control-Allow-Origin: %.*s\r\nVary: Origin\r\n",
+                      (int)origin->value.len, origin->value.data);
+    c->x->status = status;
+    metrics_reply(&c->front->metrics, status);
+}
+
+static void log_reply(const struct conn *c)
+{
+    const struct exchange *x = c->x;
+    char line[256];
+    snprintf(line, sizeof(line), "%.*s %.*s", (int)(x->http.method.len > 16 ? 16 : x->http.method.len),
+             x->http.method.data ? x->http.method.data : "-",
+             (int)(x->http.path.len > 200 ? 200 : x->http.path.len),
+             x->http.path.data ? x->http.path.data : "");
+    gb_log(GB_LOG_DEBUG, "reply", GB_S("request_id", x->id), GB_S("request", line), GB_I("status", x->status),
+           GB_S("principal", x->principal), GB_I("us", x->start_us ? gb_clock_us() - x->start_us : 0));
+}
+
+void conn_reply(struct conn *c, int status, const char *type, const char *headers, const char *body,
+                size_t len)
+{
+    c->call = NULL;
+    write_head(c, status, type, headers);
+    if (status != 204) /* which has no length: RFC 9110, 8.6 */
+        gb_buf_printf(&c->out, "Content-Length: %zu\r\n", len);
+    gb_buf_puts(&c->out, "\r\n");
+    if (!c->x->head_only)
+        gb_buf_add(&c->out, body, len);
+    log_reply(c);
+    set_state(c, CONN_REPLY);
+}
+
+void conn_stream_start(struct conn *c, const char *type)
+{
+    /* HTTP/1.0 has no chunks: there the end of the connection is the end of the reply. */
+    const bool chunked = c->x->http.minor > 0;
+    c->keep_alive = c->keep_alive && chunked;
+    write_head(c, 200, type,
+               chunked ? "X-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n"
+                       : "X-Accel-Buffering: no\r\n");
+    gb_buf_puts(&c->out, "\r\n");
+    c->x->streaming = true;
+    if (flush(c))
+        watch(c);
+}
+
+void conn_stream_add(struct conn *c, const char *data, size_t len)
+{
+    const bool chunked = c->x->http.minor > 0;
+    if (!len)
+        return;
+    if (chunked)
+        gb_buf_printf(&c->out, "%zx\r\n", len);
+    gb_buf_add(&c->out, data, len);
+    if (chunked)
+        gb_buf_puts(&c->out, "\r\n");
+}
+
+void conn_stream_end(struct conn *c)
+{
+    c->call = NULL;
+    if (c->x->http.minor > 0)
+        gb_buf_puts(&c->out, "0\r\n\r\n");
+    log_reply(c);
+    set_state(c, CONN_REPLY);
+}
+
+/* A request that cannot be trusted to end where we think: one answer, and no more from this connection. */
+static void refuse(struct conn *c, int status, enum gb_error_code code, const char *why)
+{
+    struct gb_err err;
+    c->keep_alive = false;
+    gb_err_set(&err, code, 0, "%s", why);
+    reply_problem(c, status, &err, "");
+}
+
+/* --- reading --- */
+
+/* The head is complete: may this be asked, by this caller? Everything that can be refused without the body
+ * is. */
+static void take_head(struct conn *c)
+{
+    struct exchange *x = c->x;
+    if (c->policy != c->front->policy) { /* a key that was taken away is gone for old connections too */
+        policy_unref(c->policy);
+        c->policy = policy_ref(c->front->policy);
+    }
+    const uint64_t most = (uint64_t)c->policy->config->http.body_bytes;
+    x->start_us = gb_clock_us();
+    x->head_only = gb_slice_is(x->http.method, "HEAD");
+    x->body.max = (size_t)most;
+    x->body_left = x->http.content_length;
+    const bool has_body = x->http.chunked || x->body_left;
+    if (x->body_left > most) {
+        refuse(c, 413, GB_ERR_TOO_LARGE, "the body is larger than http.body_bytes");
+        return;
+    }
+    c->keep_alive = x->http.keep_alive && !has_body; /* if refused now, the body is still to come */
+    if (!route_find(c))
+        return;
+    c->keep_alive = x->http.keep_alive;
+    set_state(c, CONN_BODY);
+    if (has_body && x->http.expect_continue && x->in_len == x->head_bytes)
+        gb_buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+/* Moves what has arrived of the body to its place. True when it is complete. */
+static bool take_body(struct conn *c)
+{
+    struct exchange *x = c->x;
+    char *data = x->in + x->head_bytes;
+    const size_t have = x->in_len - x->head_bytes;
+    size_t used = 0, decoded = 0;
+    if (x->http.chunked) {
+        struct gb_http_error error;
+        long n = x->chunks.done
+                         ? 0
+                         : gb_chunks_decode(&x->chunks, data, have, (uint64_t)x->body.max, &decoded, &error);
+        if (n < 0) {
+            refuse(c, error.status, error.status == 413 ? GB_ERR_TOO_LARGE : GB_ERR_HTTP, error.why);
+            return false;
+        }
+        used = (size_t)n;
+    } else {
+        used = decoded = have < x->body_left ? have : (size_t)x->body_left;
+        x->body_left -= used;
+    }
+    gb_buf_add(&x->body, data, decoded);
+    memmove(data, data + used, have - used);
+    x->in_len -= used;
+    if (x->body.failed) {
+        refuse(c, 503, GB_ERR_BUSY, "no memory for the body");
+        return false;
+    }
+    return x->http.chunked ? x->chunks.done : !x->body_left;
+}
+
+/* True when it is complete, or refused. */
+static bool read_head(struct conn *c)
+{
+    struct exchange *x = c->x;
+    struct gb_http_error error = {0};
+    if (!*x->id)
+        gb_id_new(x->id);
+    long n = gb_http_read_head(x->in, x->in_len, &x->http, &error);
+    if (n > 0) {
+        x->head_bytes = (size_t)n;
+        take_head(c);
+    } else if (n < 0) {
+        x->http = (struct gb_http_request){.minor = 1};
+        refuse(c, error.status, GB_ERR_HTTP, error.why);
+    }
+    return n != 0;
+}
+
+/* Reads once. False if there is nothing to read now, or no connection any more. */
+static bool fill(struct conn *c)
+{
+    if (!c->x) {
+        c->x = malloc(sizeof(*c->x));
+        if (!c->x) {
+            conn_close(c);
+            return false;
+        }
+        memset(c->x, 0, offsetof(struct exchange, in));
+    }
+    struct exchange *x = c->x;
+    const bool was_idle = c->state == CONN_HEAD && !x->in_len;
+    ssize_t n = tls_read(c, x->in + x->in_len, sizeof(x->in) - x->in_len);
+    if (n == -EAGAIN) {
+        if (was_idle)
+            end_exchange(c);
+        return false;
+    }
+    if (n <= 0) {
+        conn_close(c);
+        return false;
+    }
+    x->in_len += (size_t)n;
+    if (was_idle)
+        set_deadline(c); /* from idle to reading a head */
+    return true;
+}
+
+/* --- the states --- */
+
+/* One step, if the bytes that are here allow one. */
+static bool step(struct conn *c)
+{
+    switch (c->state) {
+    case CONN_HEAD:
+        return c->x && c->x->in_len && read_head(c);
+    case CONN_BODY:
+        if (!take_body(c))
+            return c->state != CONN_BODY; /* refused */
+        set_state(c, CONN_CALL);
+        route_call(c);
+        return true;
+    case CONN_REPLY:
+        if (!flush(c) || conn_backlog(c))
+            return false;
+        finish_reply(c);
+        return c->state == CONN_HEAD;
+    case CONN_CALL:
+    case CONN_LINGER:
+        break;
+    }
+    return false;
+}
+
+static bool is_reading(const struct conn *c)
+{
+    return c->state == CONN_HEAD || c->state == CONN_BODY;
+}
+
+/* Goes on as far as it can. Also called by whoever has made a reply; if that happens further down this very
+ * stack, the loop that runs already sees the new state. */
+void conn_advance(struct conn *c)
+{
+    if (c->advancing || c->closed)
+        return;
+    c->advancing = true;
+    do {
+        while (!c->closed && step(c))
+            ;
+    } while (!c->closed && is_reading(c) && tls_pending(c) && fill(c));
+    c->advancing = false;
+    if (!c->closed && flush(c) && c->state != CONN_LINGER)
+        watch(c);
+}
+
+static void ready(struct gb_source *source, uint32_t events)
+{
+    struct conn *c = GB_OWNER(source, struct conn, source);
+    if (c->state == CONN_LINGER) {
+        discard(c);
+        return;
+    }
+    /* While somebody works on the reply, a client that closes its side has left. */
+    if (events & (EPOLLERR | EPOLLHUP) || (c->state == CONN_CALL && events & EPOLLRDHUP)) {
+        conn_close(c);
+        return;
+    }
+    if (events & EPOLLOUT && conn_backlog(c)) {
+        if (!flush(c))
+            return;
+        if (c->call)
+            call_client_reads(c->call);
+    }
+    if (is_reading(c) && !fill(c) && c->closed)
+        return;
+    conn_advance(c);
+}
+
+static void too_late(struct gb_timer *timer)
+{
+    struct conn *c = GB_OWNER(timer, struct conn, timer);
+    if (is_reading(c) && c->x && c->x->in_len) {
+        if (c->state == CONN_HEAD)
+            c->x->http = (struct gb_http_request){.minor = 1};
+        refuse(c, 408, GB_ERR_HTTP, "the request did not arrive in time");
+        conn_advance(c);
+    } else {
+        conn_close(c);
+    }
+}
+
+/* --- the beginning --- */
+
+static const char turned_away[] =
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
+        "Connection: close\r\n\r\n";
+
+/* All places are taken: the connection that has idled longest makes room, if there is one. */
+static bool make_room(struct front *f)
+{
+    struct conn *oldest = NULL;
+    if (f->conn_count < f->policy->config->http.connections)
+        return true;
+    for (struct conn *c = f->conns; c; c = c->next)
+        if (c->state == CONN_HEAD && !c->x && (!oldest || c->timer.at_us < oldest->timer.at_us))
+            oldest = c;
+    if (oldest)
+        conn_close(oldest);
+    return oldest != NULL;
+}
+
+void conn_accept(struct front *f, const struct listener *listener, int fd)
+{
+    struct conn *c = make_room(f) ? calloc(1, sizeof(*c)) : NULL;
+    if (!c) {
+        (void)!send(fd, turned_away, sizeof(turned_away) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        close(fd);
+        metrics_count(&f->metrics.turned_away);
+        return;
+    }
+    const int on = 1, unsent = UNSENT_MOST;
+    if (!listener->is_unix) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+    }
+    c->front = f;
+    c->policy = policy_ref(f->policy);
+    c->listener = listener;
+    c->source = (struct gb_source){.fd = fd, .ready = ready};
+    c->timer.fire = too_late;
+    c->peer_uid = -1;
+    c->out.max = OUT_MOST;
+    c->next = f->conns;
+    if (c->next)
+        c->next->prev = c;
+    f->conns = c;
+    f->conn_count++;
+    if (tls_begin(c)) {
+        conn_close(c);
+        return;
+    }
+    set_state(c, CONN_HEAD);
+    /* Most clients send at once. */
+    if (fill(c))
+        conn_advance(c);
+    else if (!c->closed)
+        watch(c);
+}
+
+void conn_drain_all(struct front *f)
+{
+    for (struct conn *c = f->conns, *next; c; c = next) {
+        next = c->next;
+        if (c->state == CONN_HEAD && !(c->x && c->x->in_len))
+            conn_close(c);
+    }
+}

@@ -1,0 +1,33 @@
+/* What Prometheus is told. No label holds anything that a caller chose. */
+#pragma once
+
+#include "base/buf.h"
+#include "spec/result.h"
+
+#include <stdint.h>
+
+#define METRICS_RUNTIMES 8 /* rows of runtimes.def, and one for none */
+#define METRICS_BUCKETS  14
+
+struct histogram {
+    uint64_t count, bucket[METRICS_BUCKETS];
+    int64_t sum_us;
+};
+
+struct metrics {
+    uint64_t replies[6]; /* by the first digit of the status */
+    uint64_t outcomes[METRICS_RUNTIMES][GB_STATUS_COUNT];
+    uint64_t turned_away, rate_limited, queue_full, audit_failed, redactions, out_of_memory;
+    struct histogram duration; /* of a call, from its last byte to its reply */
+    struct histogram start;    /* until its box was asked for */
+};
+
+static inline void metrics_count(uint64_t *counter)
+{
+    (*counter)++;
+}
+void metrics_reply(struct metrics *m, int status);
+void metrics_observe(struct histogram *h, int64_t us);
+
+struct front;
+void metrics_write(const struct front *f, struct gb_buf *out);

@@ -1,0 +1,312 @@
+#include "front/pages.h"
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "front/audit.h"
+#include "front/call.h"
+#include "front/reply.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define READY_US   2000000 /* a box that was started so recently is proof enough */
+#define PAGE_BYTES ((size_t)8 << 20)
+#define LIST_MOST  100
+#define LIST_USUAL 20
+
+/* --- about the service --- */
+
+static void status_reply(struct conn *c, const char *status)
+{
+    AUTO_BUF text = {.max = 256};
+    struct gb_json j = {.out = &text, .first = true};
+    gb_json_open(&j, NULL, '{');
+    gb_json_text(&j, "status", status);
+    gb_json_close(&j, '}');
+    gb_buf_puts(&text, "\n");
+    reply_json(c, 200, &text);
+}
+
+void pages_health(struct conn *c)
+{
+    status_reply(c, "ok");
+}
+
+void pages_is_ready(struct conn *c)
+{
+    status_reply(c, "ready");
+}
+
+void pages_ready(struct conn *c)
+{
+    if (!c->front->draining && c->front->box_seen_us && gb_clock_us() - c->front->box_seen_us < READY_US)
+        pages_is_ready(c);
+    else
+        call_probe(c);
+}
+
+void pages_metrics(struct conn *c)
+{
+    AUTO_BUF text = {.max = PAGE_BYTES};
+    metrics_write(c->front, &text);
+    conn_reply(c, 200, "text/plain; version=0.0.4; charset=utf-8", "", text.data, text.len);
+}
+
+void pages_openapi(struct conn *c)
+{
+    conn_reply(c, 200, "application/json", "", (const char *)gb_openapi, gb_openapi_bytes);
+}
+
+static void limits_object(struct gb_json *j, const char *key, const struct gb_limits *limits)
+{
+    gb_json_open(j, key, '{');
+    for (size_t i = 0; i < gb_limit_count; i++)
+        gb_json_decimal(j, gb_limit_rows[i].key, gb_limits_get(limits, &gb_limit_rows[i]),
+                        gb_limit_rows[i].decimals);
+    gb_json_close(j, '}');
+}
+
+void pages_capabilities(struct conn *c)
+{
+    static const char *const actions[] = {
+            [GB_SCREEN_BLOCK] = "block", [GB_SCREEN_WARN] = "warn", [GB_SCREEN_OFF] = "off"};
+    const struct gb_config *config = c->policy->config;
+    AUTO_BUF text = {.max = PAGE_BYTES};
+    struct gb_json j = {.out = &text, .first = true};
+    gb_json_open(&j, NULL, '{');
+    gb_json_text(&j, "version", GB_VERSION);
+    gb_json_text(&j, "principal", c->x->principal);
+    gb_json_open(&j, "tools", '[');
+    gb_json_text(&j, NULL, "execute_code");
+    gb_json_close(&j, ']');
+    gb_json_open(&j, "languages", '[');
+    for (size_t i = 0; i < gb_runtime_count; i++)
+        gb_json_text(&j, NULL, gb_runtimes[i].name);
+    gb_json_close(&j, ']');
+    gb_json_text(&j, "network", "none");
+    limits_object(&j, "limits", &config->limits);
+    limits_object(&j, "ceilings", &config->ceilings);
+    gb_json_open(&j, "boxes", '{');
+    gb_json_int(&j, "running", config->boxes.running);
+    gb_json_int(&j, "queued", config->boxes.queued);
+    gb_json_close(&j, '}');
+    gb_json_text(&j, "screen", actions[config->screen]);
+    gb_json_bool(&j, "sanitise", config->sanitise);
+    gb_json_open(&j, "streaming", '[');
+    gb_json_text(&j, NULL, "text/event-stream");
+    gb_json_text(&j, NULL, "application/x-ndjson");
+    gb_json_close(&j, ']');
+    gb_json_int(&j, "body_bytes", config->http.body_bytes);
+    gb_json_int(&j, "code_bytes", GB_CODE_BYTES);
+    gb_json_close(&j, '}');
+    gb_buf_puts(&text, "\n");
+    reply_json(c, 200, &text);
+}
+
+/* --- executions: questions to the store --- */
+
+struct query {
+    struct audit_wait wait;
+    struct conn *conn; /* NULL: the client has left */
+    struct gb_buf text;
+    struct gb_json j;
+    bool one; /* records of one execution, not a list of many */
+    int64_t rows, last_seq, most;
+    char status[32];
+};
+
+void pages_client_left(struct query *query)
+{
+    query->conn = NULL;
+}
+
+static void time_of(int64_t us, char *buf, size_t size)
+{
+    const time_t seconds = us / 1000000;
+    struct tm tm;
+    gmtime_r(&seconds, &tm);
+    snprintf(buf, size, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+             tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(us % 1000000));
+}
+
+static void add_row(struct audit_wait *wait, const struct gb_msg_row *row, const char *body, size_t len)
+{
+    static const char *const kinds[GB_RECORD_KINDS] = {[GB_RECORD_INTENT] = "intent",
+                                                       [GB_RECORD_LAUNCH] = "launch",
+                                                       [GB_RECORD_OUTCOME] = "outcome",
+                                                       [GB_RECORD_LOST] = "lost"};
+    struct query *q = GB_OWNER(wait, struct query, wait);
+    char when[40];
+    time_of(row->time_us, when, sizeof(when));
+    gb_json_open(&q->j, NULL, '{');
+    if (!q->one)
+        gb_json_text(&q->j, "id", row->id);
+    gb_json_text(&q->j, "kind", row->kind < GB_RECORD_KINDS && kinds[row->kind] ? kinds[row->kind] : "other");
+    gb_json_int(&q->j, "seq", row->seq);
+    gb_json_text(&q->j, "time", when);
+    gb_json_raw(&q->j, "record", body, len); /* as the front or the launcher wrote it */
+    gb_json_close(&q->j, '}');
+    q->rows++;
+    q->last_seq = row->seq;
+}
+
+static void answer_query(struct audit_wait *wait, const struct gb_msg_ack *ack)
+{
+    struct query *q = GB_OWNER(wait, struct query, wait);
+    struct conn *c = q->conn;
+    if (c) {
+        struct gb_err err = ack->err;
+        c->query = NULL;
+        if (err.code == GB_ERR_NONE && q->one && !q->rows)
+            gb_err_set(&err, GB_ERR_NOT_FOUND, 0, "there is no execution with this id");
+        gb_json_close(&q->j, ']');
+        if (!q->one && q->rows == q->most)
+            gb_json_int(&q->j, "next", q->last_seq);
+        else if (!q->one)
+            gb_json_null(&q->j, "next");
+        gb_json_close(&q->j, '}');
+        gb_buf_puts(&q->text, "\n");
+        if (err.code != GB_ERR_NONE)
+            reply_problem(c, 0, &err, "");
+        else
+            reply_json(c, 200, &q->text);
+    }
+    gb_buf_done(&q->text);
+    free(q);
+    if (c)
+        conn_advance(c);
+}
+
+static struct query *query_new(struct conn *c)
+{
+    struct query *q = calloc(1, sizeof(*q));
+    if (!q)
+        return NULL;
+    q->wait.done = answer_query;
+    q->wait.row = add_row;
+    q->conn = c;
+    q->text.max = PAGE_BYTES;
+    q->j = (struct gb_json){.out = &q->text, .first = true};
+    c->query = q;
+    return q;
+}
+
+static void ask(struct conn *c, struct query *q, const char *id, int64_t before, unsigned most)
+{
+    struct gb_err err;
+    if (q && !audit_find(c->front, &q->wait, id, c->x->principal, before, most))
+        return;
+    if (q) {
+        gb_buf_done(&q->text);
+        free(q);
+    }
+    c->query = NULL;
+    gb_err_set(&err, GB_ERR_BUSY, 0, "no memory for the question");
+    reply_later(c, &err, 1);
+}
+
+/* "limit=20&before=17": numbers only, nothing else. */
+static int read_query(struct gb_slice query, int64_t *limit, int64_t *before, struct gb_err *err)
+{
+    while (query.len) {
+        const char *end = memchr(query.data, '&', query.len);
+        const size_t len = end ? (size_t)(end - query.data) : query.len;
+        char pair[48] = "";
+        if (len < sizeof(pair))
+            memcpy(pair, query.data, len);
+        int64_t *target = !strncmp(pair, "limit=", 6) ? limit : !strncmp(pair, "before=", 7) ? before : NULL;
+        if (!target || gb_text_parse_decimal(strchr(pair, '=') + 1, 0, target))
+            return gb_err_set(err, GB_ERR_USAGE, 0, "the query takes limit=N (1 to %d) and before=SEQ",
+                              LIST_MOST);
+        query.data += len + (end ? 1 : 0);
+        query.len -= len + (end ? 1 : 0);
+    }
+    if (*limit < 1 || *limit > LIST_MOST)
+        return gb_err_set(err, GB_ERR_USAGE, 0, "limit: takes a whole number from 1 to %d", LIST_MOST);
+    return 0;
+}
+
+static void running_list(struct query *q, struct front *f, const char *principal)
+{
+    gb_json_open(&q->j, "running", '[');
+    for (const struct call *call = f->calls; call; call = call->next)
+        if (!call->probe && !strcmp(call->principal, principal)) {
+            gb_json_open(&q->j, NULL, '{');
+            gb_json_text(&q->j, "id", call->id);
+            gb_json_text(&q->j, "language", call->request.runtime->name);
+            gb_json_decimal(&q->j, "ms", gb_clock_us() - call->start_us, 3);
+            gb_json_close(&q->j, '}');
+        }
+    gb_json_close(&q->j, ']');
+}
+
+void pages_executions(struct conn *c)
+{
+    struct gb_err err;
+    int64_t limit = LIST_USUAL, before = 0;
+    if (read_query(c->x->http.query, &limit, &before, &err)) {
+        reply_problem(c, 0, &err, "");
+        return;
+    }
+    struct query *q = query_new(c);
+    if (q) {
+        q->most = limit;
+        gb_json_open(&q->j, NULL, '{');
+        running_list(q, c->front, c->x->principal);
+        gb_json_open(&q->j, "executions", '[');
+    }
+    ask(c, q, "", before, (unsigned)limit);
+}
+
+/* The id in the path, or "" after a reply. */
+static const char *id_of(struct conn *c, char buf[GB_ID_CHARS + 1])
+{
+    struct gb_err err;
+    snprintf(buf, GB_ID_CHARS + 1, "%.*s", (int)c->x->param.len, c->x->param.data);
+    if (c->x->param.len == GB_ID_CHARS && gb_id_is_valid(buf))
+        return buf;
+    gb_err_set(&err, GB_ERR_NOT_FOUND, 0, "there is no execution with this id");
+    reply_problem(c, 0, &err, "");
+    return NULL;
+}
+
+void pages_execution(struct conn *c)
+{
+    char id[GB_ID_CHARS + 1];
+    if (!id_of(c, id))
+        return;
+    struct query *q = query_new(c);
+    if (q) {
+        q->one = true;
+        gb_json_open(&q->j, NULL, '{');
+        gb_json_text(&q->j, "id", id);
+        gb_json_bool(&q->j, "running", call_find(c->front, id, c->x->principal) != NULL);
+        gb_json_open(&q->j, "records", '[');
+    }
+    ask(c, q, id, 0, 16);
+}
+
+void pages_cancel(struct conn *c)
+{
+    char id[GB_ID_CHARS + 1];
+    struct gb_err err;
+    if (!id_of(c, id))
+        return;
+    struct call *call = call_find(c->front, id, c->x->principal);
+    if (!call || call->state == CALL_OUTCOME) {
+        gb_err_set(&err, GB_ERR_NOT_FOUND, 0, "there is no running execution with this id");
+        reply_problem(c, 0, &err, "");
+        return;
+    }
+    AUTO_BUF text = {.max = 256};
+    struct gb_json j = {.out = &text, .first = true};
+    gb_json_open(&j, NULL, '{');
+    gb_json_text(&j, "id", id);
+    gb_json_text(&j, "status", "cancelling");
+    gb_json_close(&j, '}');
+    gb_buf_puts(&text, "\n");
+    call_cancel(call);
+    reply_json(c, 202, &text);
+}

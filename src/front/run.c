@@ -1,0 +1,337 @@
+#include "front/run.h"
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "front/call.h"
+#include "wire/payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#define REPLY_FILES_BYTES ((size_t)16 << 20) /* of files that come back in one reply */
+
+static struct gb_buf *buffer(struct call *call, int stream)
+{
+    return stream ? &call->result.err : &call->result.out;
+}
+
+/* --- output --- */
+
+/* The limit does not fall into a character, and what follows does not fill the gap. */
+static void cut_to_characters(struct gb_buf *out)
+{
+    size_t at = out->len;
+    while (at && out->len - at < 3 && ((unsigned char)out->data[at - 1] & 0xC0) == 0x80)
+        at--;
+    if (at && !gb_text_utf8_len(out->data + at - 1, out->len - at + 1))
+        out->len = out->max = at - 1;
+}
+
+/* Bytes of the program on their way out: sanitised, then cut. What can no longer be kept is only counted. */
+static void feed(struct call *call, int stream, const char *data, size_t len, bool end)
+{
+    struct gb_buf *out = buffer(call, stream);
+    call->run.seen[stream] += len;
+    if (out->len == out->max && len && out->max) {
+        out->seen += len;
+        return;
+    }
+    if (gb_redact_feed(call->run.redact[stream], data, len, end, out))
+        out->failed = true;
+    if (gb_buf_truncated(out))
+        cut_to_characters(out);
+}
+
+static void close_stream(struct call *call, int stream)
+{
+    struct gb_source *s = &call->run.stream[stream];
+    if (s->fd < 0)
+        return;
+    gb_loop_forget(call->front->loop, s);
+    close(TAKE_FD(s->fd));
+}
+
+/* Reads once. False if nothing was there. */
+static bool take(struct call *call, int stream)
+{
+    struct front *f = call->front;
+    ssize_t n = read(call->run.stream[stream].fd, f->chunk, sizeof(f->chunk));
+    if (n > 0)
+        feed(call, stream, f->chunk, (size_t)n, false);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        close_stream(call, stream);
+    return n > 0;
+}
+
+static void stream_ready(struct call *call, int stream)
+{
+    if (take(call, stream))
+        call_output(call);
+}
+
+static void stdout_ready(struct gb_source *source, uint32_t events)
+{
+    (void)events;
+    stream_ready(GB_OWNER(source, struct call, run.stream[0]), 0);
+}
+
+static void stderr_ready(struct gb_source *source, uint32_t events)
+{
+    (void)events;
+    stream_ready(GB_OWNER(source, struct call, run.stream[1]), 1);
+}
+
+/* The box is gone: what is in the pipe is all there will be. But it may have handed its end to another box
+ * that lives, so no more is taken than a pipe holds. */
+static void drain(struct call *call, int stream)
+{
+    const int size = call->run.stream[stream].fd >= 0 ? fcntl(call->run.stream[stream].fd, F_GETPIPE_SZ) : 0;
+    const uint64_t end = call->run.seen[stream] + (size > 0 ? (uint64_t)size : 0);
+    while (call->run.stream[stream].fd >= 0 && call->run.seen[stream] < end && take(call, stream))
+        ;
+    close_stream(call, stream);
+    feed(call, stream, "", 0, true);
+    call->redactions += gb_redact_hits(call->run.redact[stream]);
+}
+
+/* --- files that came back --- */
+
+static int add_file(struct call *call, const struct gb_file *file, const char *skipped, size_t *bytes)
+{
+    struct gb_output *out = &call->result.files[call->result.file_count];
+    *out = (struct gb_output){.name = strdup(file->name)};
+    if (!out->name)
+        return -ENOMEM;
+    call->result.file_count++;
+    if (skipped) { /* the reasons are few and ours; a copy lives as long as the call */
+        snprintf(call->skipped[call->result.file_count - 1], sizeof(call->skipped[0]), "%s", skipped);
+        out->skipped = call->skipped[call->result.file_count - 1];
+        return 0;
+    }
+    if (file->len > REPLY_FILES_BYTES - *bytes) {
+        out->skipped = "is more than the 16 MiB that come back in one reply";
+        return 0;
+    }
+    *bytes += file->len;
+    /* Text is sanitised as output is; what is not text comes back as it is. */
+    AUTO_BUF clean = {.max = file->len * 2 + 4096};
+    if (call->policy->config->sanitise && gb_text_find_binary(file->data, file->len) == file->len) {
+        struct gb_redact *r = gb_redact_new(call->front->rules, GB_REDACT_HOLD);
+        int error = r ? gb_redact_feed(r, file->data, file->len, true, &clean) : -ENOMEM;
+        call->redactions += r ? gb_redact_hits(r) : 0;
+        gb_redact_free(r);
+        if (error || clean.failed || gb_buf_truncated(&clean))
+            return -ENOMEM;
+        out->len = clean.len;
+        out->data = clean.data ? TAKE_PTR(clean.data) : strdup("");
+    } else {
+        out->len = file->len;
+        out->data = malloc(file->len + 1);
+        if (out->data)
+            memcpy(out->data, file->data, file->len);
+    }
+    return out->data ? 0 : -ENOMEM;
+}
+
+static int take_files(struct call *call, int fd, uint32_t count, struct gb_err *err)
+{
+    static struct gb_payload payload; /* too large for the stack; used within this function alone */
+    off_t size = lseek(fd, 0, SEEK_END);
+    int r = gb_payload_open(fd, size < 0 ? 0 : (uint64_t)size, &payload, err);
+    if (r)
+        return r;
+    size_t bytes = 0;
+    call->result.files = calloc(payload.file_count + 1, sizeof(*call->result.files));
+    call->skipped = calloc(payload.file_count + 1, sizeof(*call->skipped));
+    r = call->result.files && call->skipped && payload.file_count == count ? 0 : -ENOMEM;
+    for (size_t i = 0; !r && i < payload.file_count; i++)
+        r = add_file(call, &payload.files[i], payload.skipped[i], &bytes);
+    gb_payload_done(&payload);
+    return r ? gb_err_set(err, GB_ERR_BUSY, -r, "take the files that came back") : 0;
+}
+
+/* --- its end --- */
+
+static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err)
+{
+    const struct gb_msg_done *done = msg->body;
+    struct gb_result *r = &call->result;
+    for (int stream = 0; stream < 2; stream++)
+        drain(call, stream);
+    if (done->status < 0 || done->status >= GB_STATUS_COUNT || r->out.failed || r->err.failed)
+        return gb_err_set(err, GB_ERR_INTERNAL, 0, "the result cannot be kept");
+    r->status = (enum gb_status)done->status;
+    r->exit_code = done->exit_code;
+    r->signal = done->signal;
+    snprintf(call->kill_reason, sizeof(call->kill_reason), "%s", done->kill_reason);
+    r->kill_reason = *call->kill_reason ? call->kill_reason : NULL;
+    r->usage = done->usage;
+    r->usage.stdout_bytes = call->run.seen[0];
+    r->usage.stderr_bytes = call->run.seen[1];
+    call->enforced = strndup(msg->tail, msg->tail_bytes);
+    if (!call->enforced)
+        return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "keep the receipt");
+    return msg->fd_count ? take_files(call, msg->fd[0], done->file_count, err) : 0;
+}
+
+static void keeper_ready(struct gb_source *source, uint32_t events)
+{
+    (void)events;
+    struct call *call = GB_OWNER(source, struct call, run.socket);
+    static struct gb_msg msg;
+    struct gb_err err = {0};
+    int r = gb_msg_receive(source->fd, "launch", "front", &msg);
+    if (r == -EAGAIN)
+        return;
+    if (r) {
+        gb_err_set(&err, GB_ERR_INTERNAL, 0, "the box's keeper died");
+    } else {
+        if (msg.kind == GB_MSG_RUN_FAILED)
+            err = ((const struct gb_msg_failed *)msg.body)->err;
+        else
+            take_result(call, &msg, &err);
+        gb_msg_done(&msg);
+    }
+    if (err.code == GB_ERR_NONE)
+        call->front->box_seen_us = gb_clock_us();
+    run_done(call);
+    call_ran(call, &err);
+}
+
+/* --- its beginning --- */
+
+static int input_fd(const struct call *call)
+{
+    AUTO_FD fd = memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    struct gb_buf text = {.data = (char *)call->request.input, .len = call->request.input_len};
+    for (size_t at = 0; at < text.len;) {
+        ssize_t n = pwrite(fd, text.data + at, text.len - at, (off_t)at);
+        if (n < 0)
+            return -errno;
+        at += (size_t)n;
+    }
+    return TAKE_FD(fd);
+}
+
+static int open_streams(struct call *call, int theirs[2])
+{
+    static void (*const ready[])(struct gb_source *, uint32_t) = {stdout_ready, stderr_ready};
+    for (int i = 0; i < 2; i++) {
+        int p[2];
+        if (pipe2(p, O_CLOEXEC))
+            return -errno;
+        theirs[i] = p[1];
+        call->run.stream[i] = (struct gb_source){.fd = p[0], .ready = ready[i]};
+        /* Only our end: programs expect output that blocks. */
+        if (fcntl(p[0], F_SETFL, O_NONBLOCK))
+            return -errno;
+        call->run.redact[i] =
+                gb_redact_new(call->policy->config->sanitise ? call->front->rules : NULL, GB_REDACT_HOLD);
+        if (!call->run.redact[i])
+            return -ENOMEM;
+        buffer(call, i)->max = (size_t)call->request.limits.output_bytes;
+    }
+    return 0;
+}
+
+static int open_all(struct call *call, int fds[5], unsigned *count)
+{
+    int pair[2];
+    int r = gb_msg_pair(pair);
+    if (r)
+        return r;
+    call->run.socket = (struct gb_source){.fd = pair[0], .ready = keeper_ready};
+    fds[0] = pair[1];
+    if (fcntl(pair[0], F_SETFL, O_NONBLOCK))
+        return -errno;
+    fds[1] = gb_payload_seal(&call->request.payload);
+    if (fds[1] < 0)
+        return fds[1];
+    r = open_streams(call, fds + 2);
+    *count = 4;
+    if (!r && call->request.input) {
+        fds[4] = input_fd(call);
+        r = fds[4] < 0 ? fds[4] : 0;
+        *count = 5;
+    }
+    return r;
+}
+
+static int watch_all(struct call *call)
+{
+    struct gb_source *const sources[] = {&call->run.socket, &call->run.stream[0], &call->run.stream[1]};
+    int r = 0;
+    for (size_t i = 0; !r && i < ARRAY_LEN(sources); i++)
+        r = gb_loop_watch(call->front->loop, sources[i], EPOLLIN);
+    return r;
+}
+
+int run_start(struct call *call, bool probe, struct gb_err *err)
+{
+    int fds[5] = {-1, -1, -1, -1, -1};
+    unsigned count = 0;
+    call->run = (struct run){.socket.fd = -1, .stream = {{.fd = -1}, {.fd = -1}}};
+    int r = open_all(call, fds, &count);
+    if (!r)
+        r = watch_all(call);
+    if (r) {
+        for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+            gb_auto_close(&fds[i]);
+        run_done(call);
+        return gb_err_set(err, GB_ERR_BUSY, -r, "prepare a box");
+    }
+    struct gb_msg_run m = {.limits = call->request.limits,
+                           .flags = probe ? GB_RUN_PROBE : 0,
+                           .runtime = probe ? 0 : (uint32_t)(call->request.runtime - gb_runtimes) + 1,
+                           .payload_bytes = call->request.payload.len};
+    snprintf(m.id, sizeof(m.id), "%s", call->id);
+    r = channel_send(&call->front->launch, GB_MSG_RUN, 0, &m, NULL, 0, fds, count);
+    if (r) {
+        run_done(call);
+        return gb_err_set(err, GB_ERR_BUSY, -r, "ask for a box");
+    }
+    call->run.asked = true;
+    return 0;
+}
+
+void run_cancel(struct call *call)
+{
+    /* Not a byte: one that the keeper leaves unread would turn its answer into ECONNRESET. */
+    if (call->run.socket.fd >= 0)
+        shutdown(call->run.socket.fd, SHUT_WR);
+}
+
+void run_pause(struct call *call, bool pause)
+{
+    if (call->run.paused == pause)
+        return;
+    call->run.paused = pause;
+    for (int i = 0; i < 2; i++)
+        if (call->run.stream[i].fd >= 0) {
+            if (pause)
+                gb_loop_forget(call->front->loop, &call->run.stream[i]);
+            else
+                gb_loop_watch(call->front->loop, &call->run.stream[i], EPOLLIN);
+        }
+}
+
+void run_done(struct call *call)
+{
+    struct run *run = &call->run;
+    if (run->socket.fd >= 0) {
+        gb_loop_forget(call->front->loop, &run->socket);
+        close(TAKE_FD(run->socket.fd));
+    }
+    for (int i = 0; i < 2; i++) {
+        close_stream(call, i);
+        gb_redact_free(TAKE_PTR(run->redact[i]));
+    }
+}

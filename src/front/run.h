@@ -1,0 +1,25 @@
+/* One box, seen from the front: asked for at the launcher, its output collected and sanitised as it comes,
+ * its end awaited. */
+#pragma once
+
+#include "front/front.h"
+#include "wire/msg.h"
+
+struct run {
+    struct gb_source socket;    /* the run's own, to its keeper */
+    struct gb_source stream[2]; /* stdout, stderr */
+    struct gb_redact *redact[2];
+    uint64_t seen[2]; /* bytes as the program wrote them */
+    bool asked, paused;
+};
+
+struct request;
+struct call;
+
+/* Asks for the box. On failure nothing is left of it and err says why. */
+int run_start(struct call *call, bool probe, struct gb_err *err);
+/* The box is to be ended; its result still comes. */
+void run_cancel(struct call *call);
+/* A slow reader: stop or go on taking output. */
+void run_pause(struct call *call, bool pause);
+void run_done(struct call *call);

@@ -1,0 +1,484 @@
+"""glovebox-store, driven as the supervisor, the front and the launcher would: what it acknowledges is on disk, in a chain that somebody else can verify.
+
+The messages are written and read here by hand, and the chain is checked by the text of docs/audit.md: a second opinion on both.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import sqlite3
+import struct
+import subprocess
+import time
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+KINDS = {name: number for number, name in enumerate(re.findall(r"^GB_MSG\((\w+),", (TOP / "src/wire/msg.def").read_text(), re.M))}
+NAMES = {number: name for name, number in KINDS.items()}
+START, INTENT, LAUNCH, OUTCOME, LOST, RETENTION = range(1, 7)
+STORE_UID = int(re.search(r"GB_UID_STORE (\d+)U", (TOP / "src/confine/confine.h").read_text()).group(1))
+HEADER, APPEND, FIND, KEEP = struct.Struct("<4sIQ"), struct.Struct("<II32s64s"), struct.Struct("<32s64sqII"), struct.Struct("<qqII")
+ACK, ROW = struct.Struct("<qiii24s480s4x"), struct.Struct("<qqII32s64s")
+
+
+class Gone(Exception):
+    pass
+
+
+def text(field):
+    return field.split(b"\0")[0].decode()
+
+
+class Channel:
+    """One end of a channel: sends what it is told, right or wrong."""
+
+    def __init__(self, sock, timeout=20):
+        self.sock = sock
+        sock.settimeout(timeout)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+
+    def send(self, kind, body=bytes(8), tag=0, fds=()):
+        socket.send_fds(self.sock, [HEADER.pack(b"GLB1", KINDS[kind], tag) + body], list(fds))
+
+    def append(self, kind, id, body='{"tool":"t","status":"success"}', principal="alice", tag=0):
+        body = body if isinstance(body, bytes) else body.encode()
+        self.send("APPEND", APPEND.pack(kind, 0, id.encode(), principal.encode()) + body, tag)
+
+    def find(self, id="", principal="", before=0, most=100, tag=0):
+        self.send("FIND", FIND.pack(id.encode(), principal.encode(), before, most, 0), tag)
+
+    def receive(self):
+        try:
+            data = self.sock.recv(1 << 18)
+        except ConnectionError as e:
+            raise Gone from e
+        if not data:
+            raise Gone
+        magic, kind, tag = HEADER.unpack_from(data)
+        assert magic == b"GLB1"
+        name, rest = NAMES[kind], data[HEADER.size :]
+        if name in ("ACK", "END"):
+            seq, code, _, _, _, why = ACK.unpack(rest)
+            return name, tag, {"seq": seq, "code": code, "text": text(why)}
+        if name == "ROW":
+            seq, when, kind, _, id, principal = ROW.unpack_from(rest)
+            return name, tag, {"seq": seq, "time": when, "kind": kind, "id": text(id), "principal": text(principal), "body": rest[ROW.size :].decode()}
+        return name, tag, {}
+
+    def ack(self):
+        name, tag, answer = self.receive()
+        assert name == "ACK"
+        return tag, answer
+
+    def store(self, *args, **kwargs):
+        """Appends one record and waits for its number."""
+        self.append(*args, **kwargs)
+        answer = self.ack()[1]
+        assert answer["code"] == 0, answer
+        return answer["seq"]
+
+    def rows(self):
+        found = []
+        while True:
+            name, _, answer = self.receive()
+            if name == "END":
+                assert answer["code"] == 0, answer
+                assert answer["seq"] == len(found)
+                return found
+            assert name == "ROW"
+            found.append(answer)
+
+
+class Store:
+    """A running glovebox-store and the three that talk to it."""
+
+    def __init__(self, gb, folder, keep=(0, 0, 0), command=None):
+        control, front, launch = (socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3))
+        self.process = subprocess.Popen(
+            command or [gb.build / "glovebox-store"],
+            cwd=folder,
+            pass_fds=(3,),
+            preexec_fn=lambda: os.dup2(control[1].fileno(), 3, inheritable=True),
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
+        self.control, self.front, self.launch = Channel(control[0]), Channel(front[0]), Channel(launch[0])
+        self.control.send("START_STORE", KEEP.pack(*keep, 0), fds=[front[1].fileno(), launch[1].fileno()])
+        for pair in (control, front, launch):
+            pair[1].close()
+
+    def ready(self):
+        try:
+            assert self.control.receive()[0] == "READY"
+        except Gone:
+            pytest.fail(f"the store did not start: {self.end()}")
+        return self
+
+    def end(self):
+        """Waits for its end. Returns the exit code and what it has logged."""
+        _, log = self.process.communicate(timeout=30)
+        for channel in (self.control, self.front, self.launch):
+            channel.sock.close()
+        log = log.decode()
+        assert "Sanitizer" not in log and "runtime error" not in log, log
+        return self.process.returncode, log
+
+    def stop(self):
+        self.control.send("STOP")
+        code, log = self.end()
+        assert code == 0, log
+        return log
+
+    def kill(self):
+        self.process.kill()
+        self.end()
+
+
+@pytest.fixture
+def folder(gb, tmp_path):
+    """The directory as the supervisor makes it. As root it is the store's own; the directories above must let it pass, as those of a service do."""
+    path = tmp_path / "audit"
+    path.mkdir(mode=0o700)
+    if gb.mode == "root":
+        os.chown(path, STORE_UID, STORE_UID)
+    return path
+
+
+@pytest.fixture
+def start(gb, folder):
+    running = []
+
+    def start(**kwargs):
+        running.append(Store(gb, folder, **kwargs))
+        return running[-1].ready()
+
+    yield start
+    for store in running:
+        if store.process.poll() is None:
+            store.process.kill()
+            store.end()
+
+
+# --- a second opinion on the chain ---
+
+
+def number(n):
+    return n.to_bytes(8, "big", signed=True)
+
+
+def counted(data):
+    data = data.encode() if isinstance(data, str) else data
+    return number(len(data)) + data
+
+
+def chained(previous, row):
+    data = counted("glovebox audit record 1") + previous + number(row["seq"]) + number(row["time_us"]) + number(row["kind"])
+    return hashlib.sha256(data + counted(row["id"]) + counted(row["principal"]) + counted(row["body"])).digest()
+
+
+def records(folder):
+    """All records, after having checked the chain by ourselves."""
+    with contextlib.closing(sqlite3.connect(folder / "audit.db")) as db:
+        db.row_factory = sqlite3.Row
+        db.execute("BEGIN")
+        rows = [dict(row) for row in db.execute("SELECT * FROM records ORDER BY seq")]
+        base, head = db.execute("SELECT * FROM base").fetchone(), db.execute("SELECT * FROM head").fetchone()
+    previous, seq = base["hash"], base["seq"]
+    for row in rows:
+        if row["seq"] > base["seq"]:
+            seq += 1
+            assert row["seq"] == seq
+            assert row["hash"] == chained(previous, row)
+            previous = row["hash"]
+    assert (head["seq"], head["hash"], head["count"]) == (seq, previous, len(rows))
+    return rows
+
+
+def verify(gb, folder, *options):
+    done = gb("audit", "verify", "--dir", folder, *options)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+# --- what it does ---
+
+
+def test_records_are_acknowledged_found_and_chained(gb, folder, start):
+    store = start()
+    front, launch = store.front, store.launch
+    assert front.store(INTENT, "call1", '{"tool":"execute_code"}') == 2  # 1 is START
+    assert launch.store(LAUNCH, "call1", "{}", principal="") == 3
+    assert front.store(OUTCOME, "call1", '{"status":"success","x":"é"}') == 4
+    assert front.store(INTENT, "call2", "{}", principal="bob") == 5
+    assert front.store(OUTCOME, "call2", "{}", principal="bob") == 6
+
+    front.find(id="call1", tag=7)
+    rows = front.rows()
+    assert [(r["seq"], r["kind"], r["id"], r["principal"]) for r in rows] == [(2, INTENT, "call1", "alice"), (3, LAUNCH, "call1", ""), (4, OUTCOME, "call1", "alice")]
+    assert rows[2]["body"] == '{"status":"success","x":"é"}' and abs(rows[2]["time"] / 1e6 - time.time()) < 60
+    for question, answer in [
+        ({"id": "call1", "principal": "alice"}, [2, 3, 4]),
+        ({"id": "call1", "principal": "bob"}, []),
+        ({"id": "call"}, []),
+        ({}, [6, 4]),
+        ({"most": 1}, [6]),
+        ({"most": 0}, []),
+        ({"most": 4_000_000_000}, [6, 4]),
+        ({"principal": "alice"}, [4]),
+        ({"before": 6}, [4]),
+        ({"before": 4}, []),
+        ({"principal": "x' OR 1 --"}, []),
+    ]:
+        front.find(**question)
+        assert [r["seq"] for r in front.rows()] == answer, question
+
+    assert verify(gb, folder).startswith("6 records, chain is sound, head ")  # while it runs
+    store.stop()
+    assert [r["kind"] for r in records(folder)] == [START, INTENT, LAUNCH, OUTCOME, INTENT, OUTCOME]
+    assert json.loads(records(folder)[0]["body"])["version"]
+    assert sorted(p.name for p in folder.iterdir()) == ["audit.db"]  # the log has been moved into it
+    owner = STORE_UID if gb.mode == "root" else os.geteuid()
+    stat = (folder / "audit.db").stat()
+    assert stat.st_mode & 0o777 == 0o600 and stat.st_uid == owner
+    verify(gb, folder)
+    assert sorted(p.name for p in folder.iterdir()) == ["audit.db"]
+
+
+def test_a_flood_is_stored_in_order(gb, folder, start):
+    store = start()
+    got, launched = [], []
+    for i in range(3000):
+        store.front.append(INTENT if i % 2 else OUTCOME, f"f{i // 2}", tag=i)
+        if i % 3 == 0:
+            store.launch.append(LAUNCH, f"f{i // 2}", tag=i)
+        if i % 500 == 499:
+            got += [store.front.ack() for _ in range(500)]
+        if i % 300 == 299:
+            launched += [store.launch.ack() for _ in range(100)]
+    assert [tag for tag, _ in got] == list(range(3000)) and [tag for tag, _ in launched] == list(range(0, 3000, 3))
+    numbers = [a["seq"] for _, a in got]
+    assert numbers == sorted(numbers) and sorted(numbers + [a["seq"] for _, a in launched]) == list(range(2, 4002))
+    store.stop()
+    assert len(records(folder)) == 4001
+    verify(gb, folder)
+
+
+def test_who_does_not_read_waits_and_nobody_else(folder, start):
+    store = start()
+    big = json.dumps({"x": "y" * 60_000})
+    for i in range(200):
+        assert store.front.store(OUTCOME, f"big{i}", big) > 0
+    store.front.sock.settimeout(1)
+    asked = 0
+    with contextlib.suppress(TimeoutError):
+        for _ in range(100_000):
+            store.front.find(most=1000)
+            asked += 1
+    assert asked < 100_000  # its socket is full of questions, and the store keeps none of the answers
+    for i in range(50):
+        assert store.launch.store(LAUNCH, f"l{i}") > 0
+    with open(f"/proc/{store.process.pid}/statm") as f:
+        assert int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") < 300 << 20
+    store.front.sock.settimeout(20)
+    assert len(store.front.rows()) == 200  # and then goes on where it was
+    assert len(store.front.rows()) == 200
+
+
+WRONG = {
+    "a launch from the front": lambda s: s.front.append(LAUNCH, "x"),
+    "a start from the front": lambda s: s.front.append(START, "x"),
+    "a lost call from the front": lambda s: s.front.append(LOST, "x"),
+    "a retention from the front": lambda s: s.front.append(RETENTION, "x"),
+    "no kind": lambda s: s.front.append(0, "x"),
+    "a kind beyond all": lambda s: s.front.append(7, "x"),
+    "a kind of 2^31": lambda s: s.front.append(1 << 31 | INTENT, "x"),
+    "an intent from the launcher": lambda s: s.launch.append(INTENT, "x"),
+    "an outcome from the launcher": lambda s: s.launch.append(OUTCOME, "x"),
+    "a question from the launcher": lambda s: s.launch.find(),
+    "no id": lambda s: s.front.append(INTENT, ""),
+    "an id that does not end": lambda s: s.front.append(INTENT, "x" * 32),
+    "a principal that does not end": lambda s: s.front.append(INTENT, "x", principal="x" * 64),
+    "a body that is not UTF-8": lambda s: s.front.append(INTENT, "x", b'{"a":"\xff"}'),
+    "a body with a NUL": lambda s: s.front.append(INTENT, "x", b'{"a":1}\0'),
+    "an id that is not UTF-8": lambda s: s.front.send("APPEND", APPEND.pack(INTENT, 0, b"\xff", b"") + b"{}"),
+    "another's message": lambda s: s.front.send("READY"),
+    "the supervisor's message": lambda s: s.front.send("STOP"),
+    "a message that is too short": lambda s: s.front.send("APPEND", b"x"),
+    "not a message": lambda s: s.launch.sock.send(b"hello"),
+    "a second start": lambda s: s.control.send("START_STORE", KEEP.pack(0, 0, 0, 0), fds=[0, 0]),
+    "a descriptor that nobody asked for": lambda s: s.front.send("APPEND", APPEND.pack(INTENT, 0, b"x", b"") + b"{}", fds=[0]),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_peer_that_breaks_the_protocol_ends_it(folder, start, what):
+    store = start()
+    assert store.front.store(INTENT, "before") == 2
+    WRONG[what](store)
+    code, log = store.end()
+    assert code == 1 and "broke the protocol" in log, log
+    assert [r["id"] for r in records(folder)] == ["", "before"]
+
+
+def test_when_the_front_dies_what_it_had_sent_is_stored(folder, start):
+    store = start()
+    store.process.send_signal(signal.SIGSTOP)
+    for i in range(50):
+        store.front.append(INTENT, f"c{i}")
+    store.front.sock.close()
+    store.process.send_signal(signal.SIGCONT)
+    assert store.launch.store(LAUNCH, "x") > 0  # the supervisor decides what comes next
+    store.stop()
+    assert sum(r["kind"] == INTENT for r in records(folder)) == 50
+
+
+def test_without_a_supervisor_it_ends_and_keeps_everything(folder, start):
+    store = start()
+    store.process.send_signal(signal.SIGSTOP)
+    for i in range(400):
+        store.front.append(INTENT, f"c{i}")
+    store.control.sock.close()
+    store.process.send_signal(signal.SIGCONT)
+    code, log = store.end()
+    assert code == 0, log
+    assert sum(r["kind"] == INTENT for r in records(folder)) == 400
+
+
+def test_signals_to_the_group_are_for_the_supervisor(start):
+    store = start()
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        store.process.send_signal(sig)
+    assert store.front.store(INTENT, "x") == 2
+    store.stop()
+
+
+def test_it_starts_nobody_by_itself(gb, folder):
+    done = subprocess.run([gb.build / "glovebox-store"], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, close_fds=True)
+    assert done.returncode == 1 and b"glovebox serve" in done.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_killed_at_any_moment_it_loses_nothing_acknowledged(gb, folder, start):
+    chance = random.Random(1)
+    acknowledged = {}
+    for round in range(40):
+        store = start()
+        sent = 0
+        deadline = time.monotonic() + chance.random() * 0.1
+        with contextlib.suppress(Gone, OSError):
+            while time.monotonic() < deadline:
+                for _ in range(chance.randrange(1, 20)):
+                    store.front.append(INTENT if sent % 3 else OUTCOME, f"r{round}-{sent}", tag=sent)
+                    sent += 1
+                for _ in range(chance.randrange(1, 20)):
+                    if len([t for t in acknowledged if t[0] == round]) < sent:
+                        tag, answer = store.front.ack()
+                        acknowledged[round, tag] = answer["seq"]
+        os.kill(store.process.pid, signal.SIGKILL)
+        store.process.wait()
+        with contextlib.suppress(Gone):
+            while True:
+                tag, answer = store.front.ack()
+                acknowledged[round, tag] = answer["seq"]
+        store.end()
+    start().stop()
+    rows = {r["seq"]: r for r in records(folder)}
+    assert len(acknowledged) > 200
+    for (round, tag), seq in acknowledged.items():
+        assert rows[seq]["id"] == f"r{round}-{tag}"
+    opened = {r["id"] for r in rows.values() if r["kind"] == INTENT}
+    assert {r["id"] for r in rows.values() if r["kind"] == LOST} == opened  # nobody will finish them
+    verify(gb, folder)
+
+
+def test_retention_by_message(gb, folder, start):
+    store = start()
+    for i in range(2000):
+        store.front.append(INTENT, f"c{i}", json.dumps({"x": "y" * 500}))
+        store.front.append(OUTCOME, f"c{i}")
+        store.front.ack()
+        store.front.ack()
+    head = verify(gb, folder).split()[-1]
+    store.control.send("RETENTION", KEEP.pack(0, 1 << 20, 1, 0))
+    deadline = time.monotonic() + 20
+    while len(records(folder)) > 3000 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert store.front.store(INTENT, "after") > 4000
+    store.stop()
+    rows = records(folder)
+    assert 500 < len(rows) < 3000 and RETENTION in {r["kind"] for r in rows}
+    assert (folder / "audit.db").stat().st_size <= (1 << 20) + (1 << 18)
+    verify(gb, folder, "--head", head)
+    for call in {r["id"] for r in rows} - {"", "after"}:
+        assert sum(r["id"] == call for r in rows) == 2
+
+
+def test_damaged_and_foreign_databases_are_left_alone(gb, folder):
+    for content in (b"this is not a database " * 100, None):
+        file = folder / "audit.db"
+        if content:
+            file.write_bytes(content)
+        else:
+            file.unlink()
+            with contextlib.closing(sqlite3.connect(file)) as db:
+                db.executescript("CREATE TABLE diary(x); INSERT INTO diary VALUES('dear')")
+        if gb.mode == "root":
+            os.chown(file, STORE_UID, STORE_UID)
+        before = file.read_bytes()
+        code, log = Store(gb, folder).end()
+        assert code == 1 and "audit" in log, log
+        assert file.read_bytes() == before
+
+
+@pytest.fixture
+def small_disk(folder):
+    """A process that holds a view of the file system in which the directory is a tmpfs of two megabytes, a third of it ballast."""
+    script = (
+        f"mount -t tmpfs -o size=2m,mode=700,uid={STORE_UID},gid={STORE_UID} none {folder} && cd {folder}"
+        " && dd if=/dev/zero of=ballast bs=64k count=10 status=none && echo ready && exec sleep 600"
+    )
+    command = ["unshare", "-m", "--propagation", "private", "sh", "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as holder:
+        try:
+            assert holder.stdout.readline() == b"ready\n"
+            yield holder.pid
+        finally:
+            holder.kill()
+
+
+@pytest.mark.skipif("os.environ.get('GB_MODE', 'root') != 'root' or os.geteuid() != 0")
+def test_a_full_disk_refuses_and_recovers(gb, folder, small_disk):
+    store = Store(gb, folder, command=["nsenter", "-t", str(small_disk), "-m", "--wd", gb.build / "glovebox-store"]).ready()
+    big = json.dumps({"x": "y" * 30_000})
+    stored, refused = [], None
+    for i in range(500):
+        store.front.append(OUTCOME, f"c{i}", big)
+        answer = store.front.ack()[1]
+        if answer["code"]:
+            refused = answer
+            break
+        stored.append(answer["seq"])
+    assert refused and "full" in refused["text"] and refused["seq"] == 0
+    names = re.findall(r"^GB_ERROR\((\w+)", (TOP / "src/base/err.def").read_text(), re.M)
+    assert names[refused["code"] - 1] == "AUDIT"
+    for _ in range(20):  # it goes on refusing, and does not go away
+        store.front.append(OUTCOME, "again", big)
+        assert store.front.ack()[1]["code"] == refused["code"]
+    store.front.find(most=3)
+    assert len(store.front.rows()) == 3
+    os.unlink(f"/proc/{small_disk}/cwd/ballast")
+    for i in range(5):
+        stored.append(store.front.store(OUTCOME, f"later{i}", big))
+    assert stored == list(range(stored[0], stored[0] + len(stored)))  # no hole
+    log = store.stop()
+    subprocess.run(["cp", "-a", f"/proc/{small_disk}/cwd/.", folder], check=True)
+    assert log.count("cannot be stored") == 1 and "can be stored again" in log
+    assert len(records(folder)) == len(stored) + 1
+    verify(gb, folder)

@@ -1,0 +1,209 @@
+"""The messages of src/wire, spoken from Python: a stand-in for the front or the supervisor that can also say what those never would."""
+
+import array
+import fcntl
+import os
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+
+SRC = pathlib.Path(__file__).resolve().parent.parent.parent / "src"
+MAGIC = 0x31424C47
+KINDS = [name for name in re.findall(r"^GB_MSG\((\w+),", (SRC / "wire/msg.def").read_text(), re.M)]
+LIMITS = [name for name in re.findall(r"^GB_LIMIT\((\w+),", (SRC / "spec/limits.def").read_text(), re.M)]
+DEFAULTS = dict(timeout_ms=30000, cpu_ms=10000, cpu_percent=100, memory_mb=256, disk_mb=100, pids=64, open_files=256, output_bytes=1000000)
+SEALS = 1 | 2 | 4 | 8  # SEAL, SHRINK, GROW, WRITE
+F_ADD_SEALS = 1033
+ARG, ENV, OUTPUT, NAME, DATA, PROGRAM, SKIPPED = range(1, 8)
+PROBE = 1
+ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+ERRORS = ["NONE", *re.findall(r"^GB_ERROR\((\w+),", (SRC / "base/err.def").read_text(), re.M)]
+STATUSES = re.findall(r'^GB_STATUS\(\w+, "(\w+)"', (SRC / "spec/status.def").read_text(), re.M)
+assert len(KINDS) > 10 and set(LIMITS) == set(DEFAULTS)
+
+
+def limits(**changes):
+    return struct.pack("=8q", *({**DEFAULTS, **changes}[name] for name in LIMITS))
+
+
+def ceiling(running=2, parent="", degraded="", **changes):
+    return limits(**changes) + struct.pack("=II256s128s", running, 0, parent.encode(), degraded.encode())
+
+
+def run_body(payload_bytes, id=ID, flags=0, runtime=0, **changes):
+    return struct.pack("=32s", id.encode()) + limits(**changes) + struct.pack("=IIQ", flags, runtime, payload_bytes)
+
+
+def message(kind, body, tail=b"", tag=7, magic=MAGIC):
+    return struct.pack("=IIQ", magic, KINDS.index(kind) if isinstance(kind, str) else kind, tag) + body + tail
+
+
+def send(sock, data, fds=()):
+    sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+
+
+class Message:
+    def __init__(self, data, fds):
+        magic, kind, self.tag = struct.unpack_from("=IIQ", data)
+        assert magic == MAGIC
+        self.kind, self.body, self.fds = KINDS[kind], data[16:], fds
+
+    def failure(self):
+        """(code, step, text) of a RUN_FAILED."""
+        assert self.kind == "RUN_FAILED", self.kind
+        code, _, _, step, text = struct.unpack_from("=iii24s480s", self.body)
+        return ERRORS[code], step.split(b"\0")[0].decode(), text.split(b"\0")[0].decode()
+
+    def done(self):
+        assert self.kind == "RUN_DONE", self.failure()
+        status, exit_code, signal, files, reason = struct.unpack_from("=iiiI16s", self.body)
+        return {"status": STATUSES[status], "exit_code": exit_code, "signal": signal, "files": files, "kill_reason": reason.split(b"\0")[0].decode()}
+
+    def receipt(self):
+        return self.body[32 + 7 * 8 :]
+
+
+def receive(sock, timeout=60):
+    """A message, or None when the other end is gone."""
+    sock.settimeout(timeout)
+    try:
+        data, control, _, _ = sock.recvmsg(1 << 17, 1024)
+    except ConnectionResetError:
+        return None
+    fds = array.array("i")
+    for _, kind, content in control:
+        if kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) - len(content) % 4])
+    return Message(data, list(fds)) if data else None
+
+
+def item(kind, data):
+    return struct.pack("=II", kind, len(data)) + data
+
+
+def text(kind, value):
+    return item(kind, (value if isinstance(value, bytes) else value.encode()) + b"\0")
+
+
+def payload(*argv, env=(), files=(), outputs=()):
+    parts = [text(ARG, a) for a in argv] + [text(ENV, e) for e in env] + [text(OUTPUT, o) for o in outputs]
+    for name, data in files:
+        parts += [text(NAME, name), item(DATA, data)]
+    return b"".join(parts)
+
+
+def unpack(data):
+    """Items of a payload as (kind, bytes)."""
+    items = []
+    while data:
+        kind, size = struct.unpack_from("=II", data)
+        items.append((kind, data[8 : 8 + size]))
+        data = data[8 + size :]
+    return items
+
+
+def memfd(data, seals=SEALS):
+    fd = os.memfd_create("payload", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, data)
+    if seals:
+        fcntl.fcntl(fd, F_ADD_SEALS, seals)
+    return fd
+
+
+def read_all(fd):
+    data = b""
+    while chunk := os.read(fd, 65536):
+        data += chunk
+    return data
+
+
+class Run:
+    """One RUN message that was sent, and what comes of it."""
+
+    def __init__(self, socket_, out, err):
+        self.socket, self.out, self.err = socket_, out, err
+
+    def answer(self, timeout=60):
+        return receive(self.socket, timeout)
+
+    def output(self):
+        return read_all(self.out)
+
+    def close(self):
+        self.socket.close()
+        os.close(self.out)
+        os.close(self.err)
+
+
+class Launcher:
+    """A real glovebox-launch, with us as its supervisor, front and store."""
+
+    def __init__(self, build, env=None, **limit):
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control = control
+        self.front, front = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.store, store = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Descriptor 3 and nothing else, as the supervisor does it.
+        number = theirs.fileno()
+        command = ["bash", "-c", 'exec "$0"' if number == 3 else f'exec 3<&{number} {number}<&-; exec "$0"', str(build / "glovebox-launch")]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[theirs.fileno()], env={**os.environ, **(env or {})})
+        theirs.close()
+        limit.setdefault("parent", os.environ.get("GLOVEBOX_CGROUP_PARENT", ""))
+        send(self.control, message("START_LAUNCH", ceiling(**limit)), [front.fileno(), store.fileno()])
+        front.close()
+        store.close()
+        ready = receive(self.control)
+        if not ready:
+            raise AssertionError(self.process.communicate()[1].decode())
+        assert ready.kind == "READY"
+
+    def run_raw(self, data, fds):
+        """Sends bytes as a RUN, with a socket in front of the other descriptors."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        send(self.front, data, [theirs.fileno(), *fds])
+        theirs.close()
+        return ours
+
+    def run(self, content, *, stdin=None, seals=SEALS, bytes=None, out=None, **body):
+        fd = memfd(content, seals)
+        out_r, out_w = os.pipe()
+        err_r, err_w = os.pipe()
+        fds = [fd, out_w if out is None else out, err_w]
+        if stdin is not None:
+            fds.append(memfd(stdin, 0))
+        data = message("RUN", run_body(len(content) if bytes is None else bytes, **body))
+        ours = self.run_raw(data, fds)
+        for done in [fd, out_w, err_w, *fds[3:]]:
+            os.close(done)
+        return Run(ours, out_r, err_r)
+
+    def records(self):
+        """Bodies of the APPEND messages so far, acknowledged by nobody."""
+        found = []
+        self.store.setblocking(False)
+        while True:
+            try:
+                data = self.store.recv(1 << 17)
+            except BlockingIOError:
+                return found
+            if not data:
+                return found
+            found.append(data[16 + 4 + 4 + 32 + 64 :])
+
+    def wait(self, timeout=60):
+        return self.process.wait(timeout)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        for sock in [self.control, self.front, self.store]:
+            sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
