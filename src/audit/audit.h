@@ -1,0 +1,80 @@
+/* The audit's database: records in a chain of hashes. Used by the store, which appends, and by `glovebox
+ * audit`, which only reads. docs/audit.md tells what the chain proves.
+ *
+ * Functions return 0 or a negative errno and fill err. -EBADMSG: the file is damaged, was changed behind our
+ * back or is not ours, and nothing is written to it any more. Any other (-ENOSPC, -EIO, -EBUSY …) may pass.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "wire/msg.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GB_AUDIT_FILE "audit.db"
+#define GB_AUDIT_BODY ((size_t)64 * 1024)
+#define GB_HASH_BYTES 32
+
+struct gb_audit;
+
+struct gb_audit_record {
+    int64_t seq, time_us;              /* wall clock; the order of records is that of seq */
+    uint32_t kind;                     /* enum gb_record_kind */
+    const char *id, *principal, *body; /* body: JSON */
+    size_t body_bytes;
+    uint8_t hash[GB_HASH_BYTES];
+};
+
+const char *gb_record_kind_name(uint32_t kind);
+
+/* Opens dir/audit.db. Writable: creates it if it is not there or empty; one writer at a time is the caller's
+ * affair. Not writable: works while a writer is at work and when none is. A reader that may write to the
+ * directory tidies up after a writer that was killed (as its last user does), so it should run as the owner
+ * of the files. */
+int gb_audit_open(const char *dir, bool writable, bool sync_full, struct gb_audit **ret_audit,
+                  struct gb_err *err);
+/* The last to close a database moves what is in the write-ahead log into it. */
+void gb_audit_close(struct gb_audit *audit);
+
+/* Appends happen between begin and commit; nothing counts before commit has returned 0. On failure of any of
+ * them everything since begin is undone, and begin may be tried again. */
+int gb_audit_begin(struct gb_audit *audit, struct gb_err *err);
+/* Takes kind, id, principal and body of the record, and time_us unless it is 0 (now). Text must be UTF-8
+ * without NUL. */
+int gb_audit_append(struct gb_audit *audit, const struct gb_audit_record *record, int64_t *ret_seq,
+                    struct gb_err *err);
+/* Appends a LOST record for every intent that has no outcome. */
+int gb_audit_close_open(struct gb_audit *audit, int64_t *ret_count, struct gb_err *err);
+int gb_audit_commit(struct gb_audit *audit, struct gb_err *err);
+void gb_audit_rollback(struct gb_audit *audit);
+
+/* One step of retention, in a transaction of its own: removes the oldest records beyond age and size, and
+ * appends a RETENTION record from which the rest still verifies. Calls stay whole: what belongs to a call
+ * that is under way or ends later is left. A step is bounded; call again while *ret_removed is not 0. */
+int gb_audit_retain(struct gb_audit *audit, const struct gb_msg_retention *keep, int64_t *ret_removed,
+                    struct gb_err *err);
+
+/* Records in order of sequence (newest first if `newest`), filtered; `each` returns non-zero to stop, which
+ * is then returned. */
+struct gb_audit_filter {
+    const char *id;        /* NULL: any */
+    const char *principal; /* NULL: any; with an id: only if the call is this principal's */
+    bool ends;             /* only OUTCOME and LOST */
+    int64_t after, before; /* only sequence numbers above, below; 0: any */
+    int64_t since_us;      /* 0: any */
+    bool newest;
+    int64_t most; /* 0: all */
+};
+int gb_audit_each(struct gb_audit *audit, const struct gb_audit_filter *filter,
+                  int (*each)(void *context, const struct gb_audit_record *record), void *context,
+                  struct gb_err *err);
+
+/* Walks the whole chain as it is at one moment. 0: sound; the count and the newest hash are filled. Else err
+ * names the first bad record and what is wrong with it. noted: a head that somebody wrote down earlier, which
+ * must be in the chain; or NULL. */
+int gb_audit_verify(struct gb_audit *audit, const uint8_t *noted, int64_t *ret_count,
+                    uint8_t ret_head[GB_HASH_BYTES], struct gb_err *err);
+
+/* Lower-case hexadecimal with a NUL. */
+void gb_audit_hex(const uint8_t hash[GB_HASH_BYTES], char ret_hex[2 * GB_HASH_BYTES + 1]);

@@ -1,0 +1,26 @@
+/* The audit database as the store holds it: opened when it is needed, given up when it fails, begun with a
+ * START record. */
+#pragma once
+
+#include "audit/audit.h"
+
+struct gb_ledger {
+    struct gb_audit *audit; /* NULL: not open, or given up after a failure; the next use tries again */
+    struct gb_msg_retention keep;
+    bool begun; /* this process has written its START record */
+};
+
+/* Opens a transaction, whatever that takes. The first one of a process begins with a START record and a LOST
+ * record for every call that nobody will finish. */
+int gb_ledger_begin(struct gb_ledger *ledger, struct gb_err *err);
+/* After a failure all is undone and the transaction is over. */
+int gb_ledger_append(struct gb_ledger *ledger, const struct gb_audit_record *record, int64_t *ret_seq,
+                     struct gb_err *err);
+int gb_ledger_commit(struct gb_ledger *ledger, struct gb_err *err);
+int gb_ledger_each(struct gb_ledger *ledger, const struct gb_audit_filter *filter,
+                   int (*each)(void *context, const struct gb_audit_record *record), void *context,
+                   struct gb_err *err);
+/* One step of retention. */
+int gb_ledger_retain(struct gb_ledger *ledger, int64_t *ret_removed, struct gb_err *err);
+void gb_ledger_set(struct gb_ledger *ledger, const struct gb_msg_retention *keep);
+void gb_ledger_close(struct gb_ledger *ledger);
