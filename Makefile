@@ -1,11 +1,14 @@
 # The front door. `make serve` and `make test` are all a newcomer needs; both install what is missing (Debian packages, as root or with sudo).
 MESON_ARGS ?=
+SERVE_ARGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-dev libmd-dev
+BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-dev libmd-dev \
+	libjansson-dev libyaml-dev libpcre2-dev libsqlite3-dev zlib1g-dev libssl-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-pytest-timeout libcmocka-dev clang-format clang-tidy \
 	python3-numpy python3-pandas python3-matplotlib nodejs git perl g++ util-linux \
-	qemu-system-x86 busybox-static cpio
+	qemu-system-x86 busybox-static cpio \
+	clang python3-jsonschema python3-yaml sqlite3 openssl curl
 BENCH_PACKAGES := $(BUILD_PACKAGES) bubblewrap
 
 .PHONY: all build serve test bench mutants format install clean
@@ -24,11 +27,15 @@ build:
 	@[ -f build/build.ninja ] || meson setup build $(MESON_ARGS)
 	@ninja -C build
 
+# In the foreground, as the user who asks for it. An ordinary user needs a cgroup to divide: that of the session if it is theirs,
+# else one that their systemd makes, else root's. SERVE_ARGS are options of `glovebox serve`.
 serve: build
-	@echo "The service (POST /execute on 127.0.0.1:8640) is the next milestone; see CHANGELOG.md."
-	@echo "What works today, without any service:"
-	@echo "    build/glovebox run -c 'print(2 + 2)'"
-	@build/glovebox run -c 'print(2 + 2)'
+	@set -- build/glovebox serve $(SERVE_ARGS); \
+	scope="systemd-run --user --scope --quiet --collect -p Delegate=yes"; \
+	if [ "$$(id -u)" = 0 ]; then exec "$$@"; \
+	elif why=$$("$$@" --check 2>&1); then exec "$$@"; \
+	elif $$scope "$$@" --check >/dev/null 2>&1; then exec $$scope "$$@"; fi; \
+	echo "$$why"; echo "Starting it with sudo; call it with sudo as well."; exec sudo "$$@"
 
 test:
 	$(call need,$(TEST_PACKAGES))

@@ -13,12 +13,33 @@ _glovebox()
     COMPREPLY=()
 
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "run doctor selftest --help -h --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "run serve doctor selftest config --help -h --version" -- "$cur"))
         return
     fi
     case ${COMP_WORDS[1]} in
+    config)
+        if [[ $prev == --set ]]; then
+            return
+        elif [[ $cur == -* ]]; then
+            COMPREPLY=($(compgen -W "--set --json --help -h" -- "$cur"))
+        elif [[ $prev == config ]]; then
+            COMPREPLY=($(compgen -W "check show key --help -h" -- "$cur"))
+        elif [[ " ${COMP_WORDS[*]} " != *" key "* ]]; then
+            _glovebox_files
+        fi
+        return
+        ;;
     doctor | selftest)
         COMPREPLY=($(compgen -W "--json --help -h" -- "$cur"))
+        return
+        ;;
+    serve)
+        [[ $prev == "=" ]] && prev=${COMP_WORDS[COMP_CWORD - 2]}
+        case $prev in
+        --config) _glovebox_files ;;
+        --listen | --set) ;;
+        *) COMPREPLY=($(compgen -W "--config --listen --set --check --help -h" -- "$cur")) ;;
+        esac
         return
         ;;
     run) ;;

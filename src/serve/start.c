@@ -1,0 +1,131 @@
+/* What each child is told when it starts: one message with its part of the configuration and its descriptors.
+ */
+#include "serve/service.h"
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "wire/payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONFIG_BYTES (GB_CONFIG_BYTES * 4)
+
+enum { FRONT_LAUNCH, FRONT_STORE, LAUNCH_STORE };
+
+/* Sealed: it holds the private key, and the front must be able to trust that its length stays. */
+int gb_start_config_fd(const struct gb_config *config, struct gb_err *err)
+{
+    struct gb_buf text = {.max = CONFIG_BYTES};
+    int r = gb_config_write(config, true, &text, err);
+    if (!r && (gb_buf_truncated(&text) || text.failed))
+        r = gb_err_set(err, GB_ERR_CONFIG, EFBIG, "the configuration with its keys and certificates");
+    int fd = r ? r : gb_payload_seal(&text);
+    if (!r && fd < 0)
+        gb_err_set(err, GB_ERR_INTERNAL, -fd, "hand the configuration to the front");
+    if (text.data)
+        explicit_bzero(text.data, text.size);
+    gb_buf_done(&text);
+    return fd;
+}
+
+void gb_start_ceiling(const struct gb_service *s, struct gb_msg_ceiling *ret)
+{
+    const char *parent = s->config->cgroup_parent ? s->config->cgroup_parent : s->cgroup_parent;
+    *ret = (struct gb_msg_ceiling){.limits = s->config->ceilings,
+                                   .running = (uint32_t)s->config->boxes.running};
+    snprintf(ret->cgroup_parent, sizeof(ret->cgroup_parent), "%s", parent);
+    snprintf(ret->degraded, sizeof(ret->degraded), "%s",
+             s->config->allow_degraded ? s->config->allow_degraded : "");
+}
+
+void gb_start_retention(const struct gb_service *s, struct gb_msg_retention *ret)
+{
+    *ret = (struct gb_msg_retention){.keep_seconds = s->config->audit.keep_seconds,
+                                     .keep_bytes = s->config->audit.keep_bytes,
+                                     .sync_full = s->config->audit.sync_full ? 1 : 0};
+}
+
+int gb_start_pairs(struct gb_service *s)
+{
+    for (size_t i = 0; i < ARRAY_LEN(s->pair); i++) {
+        int r = gb_msg_pair(s->pair[i]);
+        if (r) {
+            gb_start_close_pairs(s);
+            return r;
+        }
+    }
+    return 0;
+}
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(TAKE_FD(*fd));
+}
+
+void gb_start_close_pairs(struct gb_service *s)
+{
+    for (size_t i = 0; i < ARRAY_LEN(s->pair); i++) {
+        close_end(&s->pair[i][0]);
+        close_end(&s->pair[i][1]);
+    }
+}
+
+/* Our copies of what was handed out are closed at once: a peer that dies must be noticed by the other. */
+static int tell(struct gb_service *s, enum gb_child_index who, enum gb_msg_kind kind, const void *body,
+                int *first, int *second)
+{
+    const int fds[] = {*first, *second};
+    int r = gb_msg_send(s->children[who].channel.fd, kind, 0, body, NULL, 0, fds, ARRAY_LEN(fds));
+    close_end(first);
+    close_end(second);
+    return r;
+}
+
+static int tell_front(struct gb_service *s, struct gb_err *err)
+{
+    int fds[GB_MSG_FDS];
+    unsigned count = 0;
+    AUTO_FD config = gb_start_config_fd(s->config, err);
+    if (config < 0)
+        return config;
+    /* Without diagnostics the front gets something that answers no question: it then knows no caller. */
+    AUTO_FD mute = s->diag_fd < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    fds[count++] = s->pair[FRONT_LAUNCH][0];
+    fds[count++] = s->pair[FRONT_STORE][0];
+    fds[count++] = s->diag_fd < 0 ? mute : s->diag_fd;
+    fds[count++] = config;
+    for (size_t i = 0; i < s->listen_count; i++)
+        fds[count++] = s->listen[i].fd;
+    int r = gb_msg_send(s->children[GB_CHILD_FRONT].channel.fd, GB_MSG_START_FRONT, 0, NULL, NULL, 0, fds,
+                        count);
+    close_end(&s->pair[FRONT_LAUNCH][0]);
+    close_end(&s->pair[FRONT_STORE][0]);
+    return r;
+}
+
+int gb_start_tell(struct gb_service *s, enum gb_child_index who, struct gb_err *err)
+{
+    struct gb_msg_ceiling ceiling;
+    struct gb_msg_retention retention;
+    int r = 0;
+    err->text[0] = '\0';
+    switch (who) {
+    case GB_CHILD_STORE:
+        gb_start_retention(s, &retention);
+        r = tell(s, who, GB_MSG_START_STORE, &retention, &s->pair[FRONT_STORE][1], &s->pair[LAUNCH_STORE][1]);
+        break;
+    case GB_CHILD_LAUNCH:
+        gb_start_ceiling(s, &ceiling);
+        r = tell(s, who, GB_MSG_START_LAUNCH, &ceiling, &s->pair[FRONT_LAUNCH][1], &s->pair[LAUNCH_STORE][0]);
+        break;
+    default:
+        r = tell_front(s, err);
+    }
+    if (r && !err->text[0])
+        gb_err_set(err, GB_ERR_INTERNAL, -r, "tell the %s what to do", s->children[who].name);
+    return r;
+}
