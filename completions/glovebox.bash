@@ -13,7 +13,7 @@ _glovebox()
     COMPREPLY=()
 
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "run serve doctor selftest config --help -h --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "run serve audit doctor selftest config --help -h --version" -- "$cur"))
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -27,6 +27,16 @@ _glovebox()
         elif [[ " ${COMP_WORDS[*]} " != *" key "* ]]; then
             _glovebox_files
         fi
+        return
+        ;;
+    audit)
+        [[ $prev == "=" ]] && prev=${COMP_WORDS[COMP_CWORD - 2]}
+        case $prev in
+        --dir) _glovebox_files -d ;;
+        --limit | --principal | --since | --head) ;;
+        audit) COMPREPLY=($(compgen -W "list show verify export --help -h" -- "$cur")) ;;
+        *) COMPREPLY=($(compgen -W "--dir --limit --principal --since --head --json --help -h" -- "$cur")) ;;
+        esac
         return
         ;;
     doctor | selftest)

@@ -18,8 +18,8 @@
 static struct {
     const char *program;
     enum gb_log_level least;
-    bool json;
-} log_state = {"glovebox", GB_LOG_INFO, true};
+    bool json, asked, terminal;
+} log_state = {.program = "glovebox", .least = GB_LOG_INFO, .json = true};
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const format_names[] = {"auto", "json", "text"};
@@ -46,7 +46,11 @@ void gb_log_init(const char *program, enum gb_log_level least, enum gb_log_forma
 {
     log_state.program = program;
     log_state.least = least;
-    log_state.json = format == GB_LOG_JSON || (format == GB_LOG_AUTO && !isatty(STDERR_FILENO));
+    /* Asked once: a process that is confined by now may not ask any more. */
+    if (!log_state.asked)
+        log_state.terminal = isatty(STDERR_FILENO);
+    log_state.asked = true;
+    log_state.json = format == GB_LOG_JSON || (format == GB_LOG_AUTO && !log_state.terminal);
 }
 
 static void time_text(char *buf, size_t size)
@@ -88,7 +92,10 @@ static void add_text(struct gb_buf *line, const char *when, enum gb_log_level le
         else
             snprintf(value, sizeof(value), "%lld", (long long)f->number);
         gb_text_defuse(value);
-        gb_buf_printf(line, " %s=%s", f->name, value);
+        gb_buf_puts(line, " ");
+        gb_buf_puts(line, f->name);
+        gb_buf_puts(line, "=");
+        gb_buf_puts(line, value);
     }
 }
 
@@ -98,7 +105,8 @@ void gb_log_fields(enum gb_log_level level, const char *message, const struct gb
     if (level < log_state.least)
         return;
     time_text(when, sizeof(when));
-    struct gb_buf line = {.max = LINE_BYTES};
+    static char bytes[LINE_BYTES + 1]; /* a process that may not allocate can still log */
+    struct gb_buf line = {.data = bytes, .size = sizeof(bytes), .max = LINE_BYTES};
     (log_state.json ? add_json : add_text)(&line, when, level, message, fields);
     /* Too long for one piece: a shorter line is better than half a JSON object. */
     if (gb_buf_truncated(&line)) {
@@ -108,6 +116,5 @@ void gb_log_fields(enum gb_log_level level, const char *message, const struct gb
         (log_state.json ? add_json : add_text)(&line, when, level, message, &none);
     }
     gb_buf_puts(&line, "\n");
-    (void)!write(STDERR_FILENO, line.data ? line.data : "", line.len);
-    gb_buf_done(&line);
+    (void)!write(STDERR_FILENO, line.data, line.len);
 }

@@ -218,14 +218,13 @@ static void write_body(const struct query *q, struct gb_json *j, const struct gb
         gb_json_bytes(j, "body_text", r->body, r->body_bytes);
         return;
     }
-    gb_buf_puts(j->out, ",\"body\":");
     if (!q->plain_json && !memchr(r->body, '\n', r->body_bytes) && !memchr(r->body, '\r', r->body_bytes)) {
-        gb_buf_add(j->out, r->body, r->body_bytes);
+        gb_json_raw(j, "body", r->body, r->body_bytes);
         return;
     }
     AUTO_FREE char *text =
             json_dumps(body, JSON_ENCODE_ANY | JSON_COMPACT | (q->plain_json ? JSON_ENSURE_ASCII : 0U));
-    gb_buf_puts(j->out, text ? text : "null");
+    gb_json_raw(j, "body", text ? text : "null", strlen(text ? text : "null"));
 }
 
 static int print_json(struct query *q, const struct gb_audit_record *r, const char *before)

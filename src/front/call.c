@@ -241,17 +241,30 @@ void call_start(struct call *call)
         call_ran(call, &err);
 }
 
+static void tell_ready(struct conn *c, const struct gb_err *err)
+{
+    c->wants_ready = false;
+    if (err->code == GB_ERR_NONE)
+        pages_is_ready(c);
+    else
+        reply_problem(c, 503, err, "");
+    conn_advance(c);
+}
+
 static void probe_ran(struct call *call, const struct gb_err *err)
 {
+    struct front *f = call->front;
     struct conn *c = call->conn;
-    if (c && err->code == GB_ERR_NONE)
-        pages_is_ready(c);
-    else if (c)
-        reply_problem(c, 503, err, "");
-    sched_release(call);
+    f->probing = false;
     call_free(call);
     if (c)
-        conn_advance(c);
+        tell_ready(c, err);
+    do { /* from the start each time: an answer can change the list */
+        for (c = f->conns; c && !c->wants_ready; c = c->next)
+            ;
+        if (c)
+            tell_ready(c, err);
+    } while (c);
 }
 
 void call_ran(struct call *call, const struct gb_err *err)
@@ -297,11 +310,8 @@ void call_client_left(struct call *call)
     if (call->idem && call->state != CALL_OUTCOME)
         idem_drop(call->front->idem, TAKE_PTR(call->idem));
     run_pause(call, false);
-    if (call->probe && call->state == CALL_WAITING) {
-        call_free(call);
-        return;
-    }
-    call_cancel(call);
+    if (!call->probe) /* which is over soon, and others may wait for it */
+        call_cancel(call);
 }
 
 struct call *call_find(struct front *f, const char *id, const char *principal)
@@ -440,5 +450,6 @@ void call_probe(struct conn *c)
     }
     c->call = call;
     call->state = CALL_WAITING;
+    call->front->probing = true;
     sched_request(call);
 }

@@ -194,7 +194,8 @@ static bool flush(struct conn *c)
             return false;
         }
         c->out_at += (size_t)n;
-        set_deadline(c); /* the client reads: it has time again */
+        if (c->state == CONN_REPLY)
+            set_deadline(c); /* the client reads: it has time again */
     }
     if (c->out.size > OUT_KEEP)
         gb_buf_done(&c->out);
@@ -397,6 +398,11 @@ static bool read_head(struct conn *c)
 {
     struct exchange *x = c->x;
     struct gb_http_error error = {0};
+    /* A head that comes byte by byte is not read anew for each of them. */
+    const size_t known = x->known;
+    x->known = x->in_len;
+    if (!gb_http_worth_reading(x->in, known, x->in_len))
+        return false;
     if (!*x->id)
         gb_id_new(x->id);
     long n = gb_http_read_head(x->in, x->in_len, &x->http, &error);

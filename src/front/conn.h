@@ -20,6 +20,7 @@ struct exchange {
     char id[GB_ID_CHARS + 1];
     size_t head_bytes; /* 0: not complete yet */
     size_t in_len;     /* bytes in `in`: the head, then what came behind it */
+    size_t known;      /* of them, when the head was last looked at */
     uint64_t body_left;
     struct gb_chunks chunks;
     struct gb_buf body;
@@ -51,6 +52,7 @@ struct conn {
     /* Who is to be told that the client has left, or that it can take more; NULL if nobody. */
     struct call *call;
     struct query *query; /* a question to the store */
+    bool wants_ready;    /* waits for the probe that somebody else's question has started */
 };
 
 /* Takes over the descriptor. */

@@ -74,6 +74,7 @@ struct front {
     struct gb_rules *rules;
     struct metrics metrics;
     int64_t box_seen_us; /* when a box was last started with success */
+    bool probing;        /* a box is being started to see that it can be done */
     bool draining;
     uid_t own_uid; /* the user that started the service */
     char chunk[FRONT_CHUNK];

@@ -10,6 +10,7 @@
 #include "front/conn.h"
 #include "front/idem.h"
 #include "front/tls.h"
+#include "json/json.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ static struct front front;
 void front_fail(const char *what)
 {
     gb_log(GB_LOG_ERROR, what);
-    exit(1);
+    _exit(1);
 }
 
 /* --- configuration --- */
@@ -83,7 +84,8 @@ void front_check_drained(struct front *f)
         gb_loop_stop(f->loop);
 }
 
-/* Asked once: take nothing new, finish what is under way. Asked again: end that, and answer what came of it. */
+/* Asked once: take nothing new, finish what is under way. Asked again: end that, and answer what came of it.
+ */
 static void stop(struct front *f)
 {
     for (struct call *call = f->draining ? f->calls : NULL, *next; call; call = next) {
@@ -114,7 +116,7 @@ static void reload(struct front *f, int fd)
                 (enum gb_log_format)fresh->config->log_format);
     gb_log(GB_LOG_INFO, "new configuration in use");
     if (gb_msg_send(CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
-        exit(1);
+        _exit(1);
 }
 
 static void control_ready(struct gb_source *source, uint32_t events)
@@ -126,7 +128,7 @@ static void control_ready(struct gb_source *source, uint32_t events)
     if (r == -EAGAIN)
         return;
     if (r)
-        exit(1); /* the supervisor is gone, and so are we */
+        _exit(1); /* the supervisor is gone, and so are we */
     if (msg.kind == GB_MSG_STOP)
         stop(f);
     else if (msg.kind == GB_MSG_CONFIG)
@@ -137,7 +139,7 @@ static void control_ready(struct gb_source *source, uint32_t events)
 static void peer_broken(struct channel *ch, const char *why)
 {
     gb_log(GB_LOG_ERROR, "a process of the service is gone", GB_S("which", ch->peer), GB_S("why", why));
-    exit(1);
+    _exit(1);
 }
 
 static void launch_received(struct channel *ch, struct gb_msg *msg)

@@ -43,6 +43,8 @@ void pages_ready(struct conn *c)
 {
     if (!c->front->draining && c->front->box_seen_us && gb_clock_us() - c->front->box_seen_us < READY_US)
         pages_is_ready(c);
+    else if (c->front->probing)
+        c->wants_ready = true; /* a box for everybody who asks, key or no key, would use them up */
     else
         call_probe(c);
 }

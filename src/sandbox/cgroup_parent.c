@@ -77,7 +77,7 @@ static int v1_open_parent(const struct gb_spec *spec, enum gb_controller c, stru
                gb_cgroup_controllers[c]);
     gb_err_hint(err, "run as root, or have root make a directory in each of memory, pids, cpu and cpuacct "
                      "that is yours and name "
-                     "it with --cgroup-parent");
+                     "it as cgroup parent (--cgroup-parent, or cgroup_parent of the service)");
     return -EACCES;
 }
 

@@ -23,10 +23,10 @@ static void add_try(const struct gb_service *s, const struct gb_listen *l, struc
         gb_buf_printf(out, "--unix-socket %s http://localhost", l->text + strlen("unix:"));
     gb_buf_puts(out, "/execute -H 'content-type: application/json' ");
     if (s->config->key_count)
-        gb_buf_puts(out, "-H \"authorization: Bearer $GLOVEBOX_KEY\" ");
+        gb_buf_puts(out, "-H \"authorization: Bearer $KEY\" ");
     gb_buf_puts(out, "-d " BODY "\n");
     if (s->config->key_count)
-        gb_buf_printf(out, "      with a key of the configuration in GLOVEBOX_KEY\n");
+        gb_buf_printf(out, "      with a key of the configuration in $KEY\n");
     else if (geteuid() == 0)
         gb_buf_puts(out,
                     "      as root: without keys, only root and the user that runs the service are served\n");

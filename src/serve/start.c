@@ -46,6 +46,8 @@ void gb_start_retention(const struct gb_service *s, struct gb_msg_retention *ret
     *ret = (struct gb_msg_retention){.keep_seconds = s->config->audit.keep_seconds,
                                      .keep_bytes = s->config->audit.keep_bytes,
                                      .sync_full = s->config->audit.sync_full ? 1 : 0};
+    snprintf(ret->degraded, sizeof(ret->degraded), "%s",
+             s->config->allow_degraded ? s->config->allow_degraded : "");
 }
 
 int gb_start_pairs(struct gb_service *s)

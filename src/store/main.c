@@ -289,8 +289,12 @@ static void confine(pid_t parent)
         die("open the audit's directory", strerror(errno));
     umask(077);
     sqlite3_randomness(sizeof(seed), &seed); /* from a file that is out of reach in a moment */
-    const struct gb_confine row = {
-            .name = "store", .uid = GB_UID_STORE, .root_fd = dir, .rw_fd = dir, .open_files = OPEN_FILES};
+    const struct gb_confine row = {.name = "store",
+                                   .uid = GB_UID_STORE,
+                                   .root_fd = dir,
+                                   .rw_fd = dir,
+                                   .open_files = OPEN_FILES,
+                                   .degraded = s.ledger.keep.degraded};
     if (gb_confine_enter(&row, parent, &err))
         die("cannot confine itself", err.text);
 }

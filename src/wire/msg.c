@@ -40,6 +40,8 @@ static const struct text {
         TEXT(START_LAUNCH, gb_msg_ceiling, degraded),
         TEXT(CEILING, gb_msg_ceiling, cgroup_parent),
         TEXT(CEILING, gb_msg_ceiling, degraded),
+        TEXT(START_STORE, gb_msg_retention, degraded),
+        TEXT(RETENTION, gb_msg_retention, degraded),
         TEXT(RUN, gb_msg_run, id),
         TEXT(RUN_DONE, gb_msg_done, kill_reason),
         TEXT(RUN_FAILED, gb_msg_failed, err.step),
@@ -107,7 +109,7 @@ int gb_msg_send(int fd, enum gb_msg_kind kind, uint64_t tag, const void *body, c
     }
     ssize_t n;
     do
-        n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+        n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -errno : 0;
 }

@@ -33,6 +33,7 @@ struct gb_msg_retention {
     int64_t keep_seconds, keep_bytes; /* 0: without end */
     uint32_t sync_full;               /* wait for the disk at each commit */
     uint32_t reserved;
+    char degraded[128]; /* as in the ceiling, for the store's own confinement */
 };
 
 #define GB_RUN_PROBE                                                                                         \
@@ -125,8 +126,8 @@ struct gb_msg {
 
 /* Makes a connected pair of sockets for such messages, close-on-exec. */
 int gb_msg_pair(int ret_fd[2]);
-/* Sends one message whole. 0, -EAGAIN (the peer is slow and fd is non-blocking), or another negative errno:
- * the peer is gone. Descriptors stay the caller's. */
+/* Sends one message whole, and never waits: a peer that does not read must not stop us. 0, -EAGAIN (it is
+ * slow), or another negative errno: it is gone. Descriptors stay the caller's. */
 int gb_msg_send(int fd, enum gb_msg_kind kind, uint64_t tag, const void *body, const void *tail,
                 size_t tail_bytes, const int *fds, unsigned fd_count);
 /* Receives one message that `to` may get from `from` (names as in msg.def). 0, -EAGAIN, -EPIPE when the peer

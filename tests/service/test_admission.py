@@ -50,7 +50,6 @@ def test_no_queue(start_service):
         stream.until("stdout")
         problem(service.request("POST", "/execute", call("print(1)")), 503, "queue_full")
         # Whoever wants to know whether a box can be started is told too, and what needs none is served.
-        time.sleep(2.1)  # longer than a box that was started counts as proof
         problem(service.request("GET", "/readyz"), 503, "queue_full")
         assert service.request("GET", "/healthz").status == 200
         assert service.request("GET", "/v1/executions").status == 200
@@ -193,3 +192,19 @@ def test_no_rate(start_service, value):
         for _ in range(100):
             wire.send(api.request_bytes("POST", "/execute", call("eval('1')"), bearer("free")))
             assert wire.reply().status == 200
+
+
+def test_readiness_costs_one_box(start_service):
+    """However many ask at once, and with no key: one box is started to see, and all get its answer."""
+    service = start_service({"boxes": {"running": 1, "queued": 0}})
+    wires = [api.wire(service) for _ in range(50)]
+    for wire in wires:
+        wire.send(api.request_bytes("GET", "/readyz"))
+    wires[0].close()  # whoever began it may leave
+    wires[1].close()
+    for wire in wires[2:]:
+        reply = wire.reply()
+        assert (reply.status, reply.body) == (200, b'{"status":"ready"}\n')
+        wire.close()
+    assert api.metrics(service)["glovebox_sandbox_wait_seconds_count", ""] <= 2
+    until_free(service)

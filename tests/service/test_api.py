@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import subprocess
+import time
 
 import pytest
 
@@ -700,3 +702,27 @@ def test_metrics_hold_nothing_of_callers(service):
     service.request("POST", "/execute", {"marker": 1})
     service.execute("print('marker')", env={"MARKER": "x"})
     assert b"marker" not in service.request("GET", "/metrics").body.lower()
+
+
+# --- the page for people ---
+
+
+def examples():
+    """(command, output) of each console block in docs/api.md."""
+    for block in re.findall(r"```console\n\$ (.*?)```", (api.TOP / "docs/api.md").read_text(), re.S):
+        lines = block.splitlines()
+        count = 1
+        while subprocess.run(["sh", "-nc", "\n".join(lines[:count])], stderr=subprocess.DEVNULL).returncode or lines[count - 1].endswith("\\"):
+            count += 1
+        yield "\n".join(lines[:count]), "\n".join(lines[count:])
+
+
+@pytest.mark.parametrize("command, output", [pytest.param(*example, id=str(i)) for i, example in enumerate(examples())])
+def test_examples_of_the_page(service, command, output):
+    """What the page shows is what comes; … stands for anything."""
+    service.execute("print(1)")  # so that there is something to list
+    command = command.replace("localhost:8640", f"localhost:{service.port}").replace("order-66", f"order-{time.monotonic_ns()}")
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    pattern = ".*".join(map(re.escape, output.strip().split("…")))
+    assert re.fullmatch(pattern, done.stdout.strip(), re.S), done.stdout
