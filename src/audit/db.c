@@ -3,7 +3,6 @@
 #include "base/auto.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
 /* A record that retention must leave although it is old: its call is under way, or has records behind the
@@ -69,17 +68,6 @@ int gb_db_fail(struct gb_audit *audit, struct gb_err *err)
     if (err)
         err->errnum = errnum;
     return -errnum;
-}
-
-int gb_db_bad(struct gb_err *err, const char *fmt, ...)
-{
-    char text[sizeof(err->text)];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    gb_err_set(err, GB_ERR_AUDIT, 0, "%s", text);
-    return -EBADMSG;
 }
 
 /* --- statements --- */

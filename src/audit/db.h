@@ -4,6 +4,7 @@
 
 #include "audit/audit.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 
 enum gb_sql {
@@ -58,8 +59,8 @@ int gb_db_set_point(struct gb_audit *audit, enum gb_sql which, const struct gb_c
 int gb_db_number(struct gb_audit *audit, const char *sql, int64_t *ret_value, struct gb_err *err);
 /* Fills err from what SQLite says and returns the negative errno of it. */
 int gb_db_fail(struct gb_audit *audit, struct gb_err *err);
-/* The same, for what SQLite does not notice: the file is not as we left it. Returns -EBADMSG. */
-int gb_db_bad(struct gb_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same, for what SQLite does not notice: the file is not as we left it. */
+#define gb_db_bad(err, ...) (gb_err_set((err), GB_ERR_AUDIT, 0, __VA_ARGS__), -EBADMSG)
 
 #define GB_DB_COLUMNS "seq, time_us, kind, id, principal, body, hash"
 /* Reads a row of these columns; its texts live until the next step. Returns NULL, or what no record of ours

@@ -13,10 +13,12 @@
 #define APPLICATION 0x47427841 /* "GBxA", so that file(1) and we can tell */
 #define VERSION     1
 
+static const char records_table[] =
+        "CREATE TABLE records(seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL, kind INTEGER NOT NULL, "
+        "id TEXT NOT NULL, principal TEXT NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL) STRICT";
+
 static const char *const schema[] = {
-        "CREATE TABLE records(seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL, kind INTEGER NOT NULL, id "
-        "TEXT NOT "
-        "NULL, principal TEXT NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL) STRICT",
+        records_table,
         "CREATE INDEX records_id ON records(id)",
         "CREATE INDEX records_end ON records(principal) WHERE kind IN (4, 5)",
         "CREATE TABLE head(seq INTEGER NOT NULL, hash BLOB NOT NULL, count INTEGER NOT NULL) STRICT",
@@ -132,10 +134,11 @@ static int check_end(struct gb_audit *a, struct gb_err *err)
                                       !memcmp(last.hash, a->head.hash, GB_HASH_BYTES)
                         : a->head.seq == 0;
     if (!same) {
-        gb_db_bad(err,
-                  "the audit database was changed: its newest record is not the one that was written last");
+        r = gb_db_bad(
+                err,
+                "the audit database was changed: its newest record is not the one that was written last");
         gb_err_hint(err, "`glovebox audit verify` tells more; move the file away to begin a new chain");
-        return -EBADMSG;
+        return r;
     }
     return 0;
 }

@@ -134,7 +134,7 @@ static int cut(struct gb_audit *audit, struct gb_chain_point *base, struct gb_er
 {
     char body[GB_RETENTION_BODY];
     uint8_t digest[GB_HASH_BYTES];
-    int64_t kept;
+    int64_t kept = 0;
     int r = delete_up_to(audit, base, err);
     if (!r)
         r = gb_retain_kept(audit, base->seq, &kept, digest, err);

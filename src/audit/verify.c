@@ -91,7 +91,7 @@ static int check_base(struct gb_audit *audit, struct walk *w, struct gb_err *err
     static const uint8_t zeros[GB_HASH_BYTES];
     char body[GB_RETENTION_BODY];
     uint8_t digest[GB_HASH_BYTES];
-    int64_t kept;
+    int64_t kept = 0;
     int r = gb_retain_kept(audit, w->base.seq, &kept, digest, err);
     if (r)
         return r;

@@ -74,7 +74,7 @@ static int set_head(void *context, const struct option_row *row, const char *val
     struct query *q = context;
     note(q, row);
     static const char digits[] = "0123456789abcdef";
-    bool good = strlen(value) == 2 * GB_HASH_BYTES && value[strspn(value, digits)] == '\0';
+    bool good = strlen(value) == sizeof(q->head) * 2 && value[strspn(value, digits)] == '\0';
     for (size_t i = 0; good && i < GB_HASH_BYTES; i++)
         q->head[i] = (uint8_t)((strchr(digits, value[2 * i]) - digits) << 4 |
                                (strchr(digits, value[2 * i + 1]) - digits));

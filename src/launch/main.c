@@ -265,6 +265,12 @@ static void take_ack(void)
     gb_msg_done(&l.other);
 }
 
+static void take_ceiling(const struct gb_msg_ceiling *ceiling)
+{
+    l.ceiling = *ceiling;
+    gb_log_init("launch", (enum gb_log_level)ceiling->log.level, (enum gb_log_format)ceiling->log.format);
+}
+
 static void take_control(void)
 {
     int r = gb_msg_receive(CONTROL, "serve", "launch", &l.other);
@@ -275,7 +281,7 @@ static void take_control(void)
     if (r)
         die("the supervisor sent something that is no message", strerror(-r));
     if (l.other.kind == GB_MSG_CEILING)
-        l.ceiling = *(const struct gb_msg_ceiling *)l.other.body;
+        take_ceiling(l.other.body);
     else if (l.other.kind == GB_MSG_STOP)
         l.stopping = true;
     gb_msg_done(&l.other);
@@ -376,7 +382,7 @@ static void take_start(void)
     int r = gb_msg_receive(CONTROL, "serve", "launch", &l.other);
     if (r || l.other.kind != GB_MSG_START_LAUNCH)
         die("nobody started us", "glovebox serve does; this program is not for the command line");
-    l.ceiling = *(const struct gb_msg_ceiling *)l.other.body;
+    take_ceiling(l.other.body);
     l.front = TAKE_FD(l.other.fd[0]);
     l.store = TAKE_FD(l.other.fd[1]);
     gb_msg_done(&l.other);

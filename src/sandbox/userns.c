@@ -44,7 +44,7 @@ static bool range_is_mapped(const char *map_file)
  */
 static int lease_uid(int *ret_fd, uid_t *ret_uid)
 {
-    if (mkdir(LEASE_DIR, 0700) && errno != EEXIST)
+    if (mkdir(LEASE_DIR, 0755) && errno != EEXIST)
         return -errno;
     AUTO_FD fd = open(LEASE_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)

@@ -2,9 +2,9 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/diag.h"
 #include "base/log.h"
 #include "serve/delegate.h"
-#include "serve/diag.h"
 #include "serve/service.h"
 
 #include <errno.h>

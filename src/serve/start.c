@@ -31,11 +31,16 @@ int gb_start_config_fd(const struct gb_config *config, struct gb_err *err)
     return fd;
 }
 
+static struct gb_msg_log log_of(const struct gb_service *s)
+{
+    return (struct gb_msg_log){(uint32_t)s->config->log_level, (uint32_t)s->config->log_format};
+}
+
 void gb_start_ceiling(const struct gb_service *s, struct gb_msg_ceiling *ret)
 {
     const char *parent = s->config->cgroup_parent ? s->config->cgroup_parent : s->cgroup_parent;
-    *ret = (struct gb_msg_ceiling){.limits = s->config->ceilings,
-                                   .running = (uint32_t)s->config->boxes.running};
+    *ret = (struct gb_msg_ceiling){
+            .limits = s->config->ceilings, .running = (uint32_t)s->config->boxes.running, .log = log_of(s)};
     snprintf(ret->cgroup_parent, sizeof(ret->cgroup_parent), "%s", parent);
     snprintf(ret->degraded, sizeof(ret->degraded), "%s",
              s->config->allow_degraded ? s->config->allow_degraded : "");
@@ -45,7 +50,8 @@ void gb_start_retention(const struct gb_service *s, struct gb_msg_retention *ret
 {
     *ret = (struct gb_msg_retention){.keep_seconds = s->config->audit.keep_seconds,
                                      .keep_bytes = s->config->audit.keep_bytes,
-                                     .sync_full = s->config->audit.sync_full ? 1 : 0};
+                                     .sync_full = s->config->audit.sync_full ? 1 : 0,
+                                     .log = log_of(s)};
     snprintf(ret->degraded, sizeof(ret->degraded), "%s",
              s->config->allow_degraded ? s->config->allow_degraded : "");
 }

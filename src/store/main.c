@@ -151,7 +151,7 @@ static void commit(void)
         gb_log(GB_LOG_ERROR, "records cannot be stored, so calls are refused",
                GB_S("error", s.batch_err.text));
     else if (!failed && s.refusing && s.batch)
-        gb_log(GB_LOG_INFO, "records can be stored again");
+        gb_log(GB_LOG_INFO, "records can be stored again", GB_I("records", s.batch));
     if (failed || s.batch)
         s.refusing = failed;
 }
@@ -233,6 +233,12 @@ static void finish(void)
     gb_loop_stop(s.loop);
 }
 
+static void obey_log(void)
+{
+    const struct gb_msg_log *log = &s.ledger.keep.log;
+    gb_log_init("store", (enum gb_log_level)log->level, (enum gb_log_format)log->format);
+}
+
 static void on_control(struct gb_source *source, uint32_t events)
 {
     (void)events;
@@ -248,6 +254,7 @@ static void on_control(struct gb_source *source, uint32_t events)
     if (s.msg.kind != GB_MSG_RETENTION)
         die("the supervisor broke the protocol", "a second start");
     gb_ledger_set(&s.ledger, s.msg.body);
+    obey_log();
     gb_msg_done(&s.msg);
     if (gb_loop_at(s.loop, &s.sweep, gb_clock_us()))
         die("set a timer", "out of memory");
@@ -271,6 +278,7 @@ static void take_start(void)
         s.msg.kind != GB_MSG_START_STORE)
         die("nobody started us", "glovebox serve does; this program is not for the command line");
     s.ledger.keep = *(const struct gb_msg_retention *)s.msg.body;
+    obey_log();
     s.peers[FRONT].source.fd = TAKE_FD(s.msg.fd[0]);
     s.peers[LAUNCH].source.fd = TAKE_FD(s.msg.fd[1]);
     gb_msg_done(&s.msg);

@@ -20,10 +20,16 @@ struct gb_msg_none {
     uint64_t nothing;
 };
 
+/* How much to log, and how; see base/log.h. */
+struct gb_msg_log {
+    uint32_t level, format;
+};
+
 /* What the launcher holds every request against. Strings are NUL-terminated; empty means none. */
 struct gb_msg_ceiling {
     struct gb_limits limits;
     uint32_t running; /* boxes at once */
+    struct gb_msg_log log;
     uint32_t reserved;
     char cgroup_parent[256];
     char degraded[128]; /* comma list of layers that may be missing on this host */
@@ -32,6 +38,7 @@ struct gb_msg_ceiling {
 struct gb_msg_retention {
     int64_t keep_seconds, keep_bytes; /* 0: without end */
     uint32_t sync_full;               /* wait for the disk at each commit */
+    struct gb_msg_log log;
     uint32_t reserved;
     char degraded[128]; /* as in the ceiling, for the store's own confinement */
 };

@@ -13,12 +13,12 @@ import wire
 
 START, INTENT, LAUNCH, OUTCOME, LOST, RETENTION = range(1, 7)
 UID = int(re.search(r"GB_UID_STORE (\d+)U", (wire.SRC / "confine/confine.h").read_text()).group(1))
-APPEND, FIND, KEEP = struct.Struct("=II32s64s"), struct.Struct("=32s64sqII"), struct.Struct("=qqII128s")
+APPEND, FIND, KEEP = struct.Struct("=II32s64s"), struct.Struct("=32s64sqII"), struct.Struct("=qqIIII128s")
 ACK, ROW = struct.Struct("=qiii24s480s4x"), struct.Struct("=qqII32s64s")
 
 
 def keep_body(seconds=0, bytes=0, sync_full=0, degraded=""):
-    return KEEP.pack(seconds, bytes, sync_full, 0, degraded.encode())
+    return KEEP.pack(seconds, bytes, sync_full, 1, 1, 0, degraded.encode())  # log: info, JSON
 
 
 class Gone(Exception):

@@ -29,7 +29,7 @@ def limits(**changes):
 
 
 def ceiling(running=2, parent="", degraded="", **changes):
-    return limits(**changes) + struct.pack("=II256s128s", running, 0, parent.encode(), degraded.encode())
+    return limits(**changes) + struct.pack("=IIII256s128s", running, 1, 1, 0, parent.encode(), degraded.encode())  # log: info, JSON
 
 
 def run_body(payload_bytes, id=ID, flags=0, runtime=0, **changes):

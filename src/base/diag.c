@@ -1,4 +1,4 @@
-#include "serve/diag.h"
+#include "base/diag.h"
 
 #include "base/auto.h"
 
