@@ -11,7 +11,7 @@
 #include <sys/auxv.h>
 
 static const struct verb *const verbs[] = {&verb_run,    &verb_serve,  &verb_audit,
-                                          &verb_config, &verb_doctor, &verb_selftest};
+                                           &verb_config, &verb_doctor, &verb_selftest};
 
 static int help(void)
 {

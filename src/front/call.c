@@ -158,8 +158,10 @@ static void finish(struct call *call)
         call->result.status = GB_STATUS_CANCELLED;
         call->result.kill_reason = "cancelled";
     }
-    if (call->err.code != GB_ERR_NONE)
-        call->result.status = GB_STATUS_INTERNAL;
+    if (call->err.code != GB_ERR_NONE) /* nothing was run: the caller's doing, or ours */
+        call->result.status = gb_err_http_status((enum gb_error_code)call->err.code) < 500
+                                      ? GB_STATUS_BLOCKED
+                                      : GB_STATUS_INTERNAL;
     outcome_text(call, &body);
     call->wait.done = outcome_done;
     if (audit_append(f, &call->wait, GB_RECORD_OUTCOME, call->id, call->principal, &body)) {

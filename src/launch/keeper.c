@@ -196,7 +196,10 @@ static int send_done(struct keeper *k)
         return send_failed(k, &err);
     }
     struct gb_buf receipt = {.max = gb_msg_shapes[GB_MSG_RUN_DONE].tail_most};
-    gb_receipt_to_json(&r->enforced, gb_step_name, &receipt);
+    if (*r->enforced.policy_hash)
+        gb_receipt_to_json(&r->enforced, gb_step_name, &receipt);
+    else
+        gb_buf_puts(&receipt, "null"); /* cancelled before the box was whole: nothing can be claimed */
     int sent = gb_msg_send(k->msg->fd[GB_RUN_SOCKET], GB_MSG_RUN_DONE, k->msg->tag, &done, receipt.data,
                            receipt.len, &files, files >= 0);
     gb_buf_done(&receipt);

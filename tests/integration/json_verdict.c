@@ -1,4 +1,5 @@
-/* What the JSON reader says to each file in argv: one line, "accept" or "reject" and why. For test_json_cases.py. */
+/* What the JSON reader says to each file in argv: one line, "accept" or "reject" and why. For
+ * test_json_cases.py. */
 #include "base/auto.h"
 #include "base/buf.h"
 #include "json/json.h"
