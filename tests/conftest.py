@@ -56,9 +56,10 @@ def gb():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "testbuild: needs a build with -Dtesting=true, as root: it takes walls down or makes steps fail")
+    config.addinivalue_line("markers", "rootonly: does what only root can")
 
 
 def pytest_collection_modifyitems(items):
-    """Tests that need a test build are left out of runs on others, not skipped: tests/run runs them where they belong."""
-    testing = os.environ.get("GB_TESTING") == "1"
-    items[:] = [item for item in items if testing or not item.get_closest_marker("testbuild")]
+    """Tests that need a test build, or root, are left out of other runs, not skipped: tests/run runs them where they belong."""
+    absent = {"testbuild": os.environ.get("GB_TESTING") != "1", "rootonly": MODE != "root"}
+    items[:] = [item for item in items if not any(gone and item.get_closest_marker(name) for name, gone in absent.items())]

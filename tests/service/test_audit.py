@@ -153,7 +153,7 @@ def test_the_log_of_a_killed_store_is_read(gb, tmp_path):
     assert audit(gb, path, "verify").startswith("8 records")
 
 
-@pytest.mark.skipif("os.environ.get('GB_MODE', 'root') != 'root' or os.geteuid() != 0")
+@pytest.mark.rootonly
 def test_a_copy_that_cannot_be_written_to(gb, folder, tmp_path):
     subprocess.run(["cp", "-r", folder, tmp_path / "copy?x#%41"], check=True)
     script = f"mount -o bind,ro '{tmp_path}/copy?x#%41' /mnt && {gb.program} audit verify --dir /mnt"

@@ -159,6 +159,7 @@ def test_leaving_a_flood(single):
 
 
 def test_leaving_before_the_body_is_complete(single):
+    wait_for("the calls of other tests to end", lambda: running_ids(single) == [])
     before = api.executed(api.metrics(single))
     with api.wire(single) as wire:
         wire.send(api.request_bytes("POST", "/execute", call(FOREVER))[:-1])

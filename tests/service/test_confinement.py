@@ -186,7 +186,7 @@ def test_an_ordinary_users_process_is_hidden_from_the_user(planted, row):
         process.communicate()
 
 
-@pytest.mark.skipif(MODE == "user", reason="a user may not look")
+@pytest.mark.rootonly  # a user may not look
 @pytest.mark.parametrize("row", ROWS)
 def test_the_working_directory_is_not_where_it_was_started(planted, row):
     with Staying(planted, row) as process:

@@ -280,7 +280,7 @@ def small_disk(folder):
             holder.kill()
 
 
-@pytest.mark.skipif("os.environ.get('GB_MODE', 'root') != 'root' or os.geteuid() != 0")
+@pytest.mark.rootonly
 def test_a_full_disk_refuses_and_recovers(gb, folder, small_disk):
     store = Store(gb, folder, command=["nsenter", "-t", str(small_disk), "-m", "--wd", gb.build / "glovebox-store"]).ready()
     big = json.dumps({"x": "y" * 30_000})
@@ -310,7 +310,7 @@ def test_a_full_disk_refuses_and_recovers(gb, folder, small_disk):
     verify(gb, folder)
 
 
-@pytest.mark.skipif("os.environ.get('GB_MODE', 'root') != 'root' or os.geteuid() != 0")
+@pytest.mark.rootonly
 def test_it_starts_on_a_full_disk_and_refuses_until_there_is_room(gb, folder, small_disk):
     with open(f"/proc/{small_disk}/cwd/more", "wb", buffering=0) as more, contextlib.suppress(OSError):
         while True:
