@@ -26,8 +26,6 @@ struct gb_audit_record {
     uint8_t hash[GB_HASH_BYTES];
 };
 
-const char *gb_record_kind_name(uint32_t kind);
-
 /* Opens dir/audit.db. Writable: creates it if it is not there or empty; one writer at a time is the caller's
  * affair. Not writable: works while a writer is at work and when none is. A reader that may write to the
  * directory tidies up after a writer that was killed (as its last user does), so it should run as the owner
@@ -77,4 +75,3 @@ int gb_audit_verify(struct gb_audit *audit, const uint8_t *noted, int64_t *ret_c
                     uint8_t ret_head[GB_HASH_BYTES], struct gb_err *err);
 
 /* Lower-case hexadecimal with a NUL. */
-void gb_audit_hex(const uint8_t hash[GB_HASH_BYTES], char ret_hex[2 * GB_HASH_BYTES + 1]);

@@ -5,26 +5,6 @@
 #include <sha2.h>
 #include <string.h>
 
-static const char *const kinds[GB_RECORD_KINDS] = {
-        [GB_RECORD_START] = "start",     [GB_RECORD_INTENT] = "intent", [GB_RECORD_LAUNCH] = "launch",
-        [GB_RECORD_OUTCOME] = "outcome", [GB_RECORD_LOST] = "lost",     [GB_RECORD_RETENTION] = "retention",
-};
-
-const char *gb_record_kind_name(uint32_t kind)
-{
-    return kind < ARRAY_LEN(kinds) && kinds[kind] ? kinds[kind] : "unknown";
-}
-
-void gb_audit_hex(const uint8_t hash[GB_HASH_BYTES], char ret_hex[2 * GB_HASH_BYTES + 1])
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < GB_HASH_BYTES; i++) {
-        ret_hex[2 * i] = digits[hash[i] >> 4];
-        ret_hex[2 * i + 1] = digits[hash[i] & 15];
-    }
-    ret_hex[(size_t)2 * GB_HASH_BYTES] = '\0';
-}
-
 static void add_number(SHA2_CTX *ctx, uint64_t n)
 {
     uint8_t bytes[8];

@@ -7,6 +7,8 @@
  * and the next cut looks at them again. */
 #include "audit/retain.h"
 
+#include "base/text.h"
+
 #include "audit/chain.h"
 
 #include <errno.h>
@@ -48,8 +50,8 @@ size_t gb_retain_body(const struct gb_chain_point *base, int64_t kept, const uin
                       char ret_body[GB_RETENTION_BODY])
 {
     char hash[2 * GB_HASH_BYTES + 1], kept_hash[2 * GB_HASH_BYTES + 1];
-    gb_audit_hex(base->hash, hash);
-    gb_audit_hex(digest, kept_hash);
+    gb_text_hex(base->hash, GB_HASH_BYTES, hash);
+    gb_text_hex(digest, GB_HASH_BYTES, kept_hash);
     const int len = snprintf(ret_body, GB_RETENTION_BODY,
                              "{\"through\":%" PRId64 ",\"hash\":\"%s\",\"removed\":%" PRId64, base->seq, hash,
                              base->count);

@@ -5,7 +5,6 @@
 #include "base/json_write.h"
 #include "base/text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,25 +21,6 @@ static struct {
 } log_state = {.program = "glovebox", .least = GB_LOG_INFO, .json = true};
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
-static const char *const format_names[] = {"auto", "json", "text"};
-
-static int find(const char *const *names, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], name))
-            return (int)i;
-    return -EINVAL;
-}
-
-int gb_log_parse_level(const char *name)
-{
-    return find(level_names, ARRAY_LEN(level_names), name);
-}
-
-int gb_log_parse_format(const char *name)
-{
-    return find(format_names, ARRAY_LEN(format_names), name);
-}
 
 void gb_log_init(const char *program, enum gb_log_level least, enum gb_log_format format)
 {
@@ -51,16 +31,6 @@ void gb_log_init(const char *program, enum gb_log_level least, enum gb_log_forma
         log_state.terminal = isatty(STDERR_FILENO);
     log_state.asked = true;
     log_state.json = format == GB_LOG_JSON || (format == GB_LOG_AUTO && !log_state.terminal);
-}
-
-static void time_text(char *buf, size_t size)
-{
-    struct timespec now;
-    struct tm tm;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &tm);
-    snprintf(buf, size, "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-             tm.tm_hour, tm.tm_min, tm.tm_sec, now.tv_nsec / 1000);
 }
 
 static void add_json(struct gb_buf *line, const char *when, enum gb_log_level level, const char *message,
@@ -101,10 +71,12 @@ static void add_text(struct gb_buf *line, const char *when, enum gb_log_level le
 
 void gb_log_fields(enum gb_log_level level, const char *message, const struct gb_log_field *fields)
 {
-    char when[40];
+    char when[GB_TIME_BYTES];
     if (level < log_state.least)
         return;
-    time_text(when, sizeof(when));
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gb_text_time((int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, when, sizeof(when));
     static char bytes[LINE_BYTES + 1]; /* a process that may not allocate can still log */
     struct gb_buf line = {.data = bytes, .size = sizeof(bytes), .max = LINE_BYTES};
     (log_state.json ? add_json : add_text)(&line, when, level, message, fields);

@@ -11,8 +11,6 @@ enum gb_log_format { GB_LOG_AUTO, GB_LOG_JSON, GB_LOG_TEXT };
 
 /* `program` appears in every line. */
 void gb_log_init(const char *program, enum gb_log_level least, enum gb_log_format format);
-int gb_log_parse_level(const char *name); /* or -EINVAL */
-int gb_log_parse_format(const char *name);
 
 /* gb_log(GB_LOG_INFO, "call done", GB_S("id", id), GB_I("status", 200)); */
 struct gb_log_field {

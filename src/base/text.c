@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 int gb_text_parse_decimal(const char *text, unsigned decimals, int64_t *ret_value)
 {
@@ -127,4 +128,48 @@ bool gb_text_in_list(const char *list, const char *word)
         p = *end ? end + 1 : end;
     }
     return false;
+}
+
+void gb_text_hex(const uint8_t *bytes, size_t len, char *ret_hex)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < len; i++) {
+        ret_hex[2 * i] = digits[bytes[i] >> 4];
+        ret_hex[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    ret_hex[2 * len] = '\0';
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+int gb_text_unhex(const char *hex, uint8_t *ret_bytes, size_t len)
+{
+    if (strlen(hex) != 2 * len)
+        return -EINVAL;
+    for (size_t i = 0; i < len; i++) {
+        const int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return -EINVAL;
+        ret_bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return 0;
+}
+
+void gb_text_time(int64_t us, char *buf, size_t size)
+{
+    const time_t seconds = us / 1000000 - (us % 1000000 < 0);
+    char text[40];
+    struct tm tm;
+    if (!gmtime_r(&seconds, &tm)) { /* a year that no calendar has */
+        snprintf(buf, size, "%" PRId64, us);
+        return;
+    }
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(buf, size, "%s.%06dZ", text, (int)(us - (int64_t)seconds * 1000000));
 }

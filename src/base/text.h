@@ -1,5 +1,5 @@
-/* Reading and writing small pieces of text: numbers with a fixed point, UTF-8, comma lists, relative names.
- */
+/* Reading and writing small pieces of text: numbers with a fixed point, hexadecimal, times, UTF-8, comma
+ * lists, relative names. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,6 +10,15 @@
  * spaces, no exponent. 0, -EINVAL (not such a number) or -ERANGE. */
 int gb_text_parse_decimal(const char *text, unsigned decimals, int64_t *ret_value);
 void gb_text_decimal(int64_t value, unsigned decimals, char *buf, size_t size);
+
+/* Small letters; hex has room for 2 * len + 1. */
+void gb_text_hex(const uint8_t *bytes, size_t len, char *ret_hex);
+/* The other way, capitals too. 0, or -EINVAL if it is not exactly len bytes. */
+int gb_text_unhex(const char *hex, uint8_t *ret_bytes, size_t len);
+
+#define GB_TIME_BYTES 32
+/* Microseconds since 1970 as RFC 3339 in UTC: 2026-11-15T09:23:41.752040Z. */
+void gb_text_time(int64_t us, char *buf, size_t size);
 
 /* Length of the valid UTF-8 sequence that starts at p (1 to 4), 0 if there is none: overlong forms,
  * surrogates and values past U+10FFFF are not valid. */

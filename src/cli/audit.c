@@ -73,14 +73,10 @@ static int set_head(void *context, const struct option_row *row, const char *val
 {
     struct query *q = context;
     note(q, row);
-    static const char digits[] = "0123456789abcdef";
-    bool good = strlen(value) == sizeof(q->head) * 2 && value[strspn(value, digits)] == '\0';
-    for (size_t i = 0; good && i < GB_HASH_BYTES; i++)
-        q->head[i] = (uint8_t)((strchr(digits, value[2 * i]) - digits) << 4 |
-                               (strchr(digits, value[2 * i + 1]) - digits));
-    if (!good)
-        complain("--head takes the 64 hexadecimal digits that `glovebox audit verify` prints");
-    return good ? 0 : -1;
+    if (!gb_text_unhex(value, q->head, sizeof(q->head)))
+        return 0;
+    complain("--head takes the 64 hexadecimal digits that `glovebox audit verify` prints");
+    return -1;
 }
 
 /* "90s", "30m", "12h", "7d": that long ago. */
@@ -198,18 +194,6 @@ static int open_audit(const struct query *q, struct gb_audit **ret_audit)
 
 /* --- printing --- */
 
-static void write_time(int64_t us, char *buf, size_t size)
-{
-    const time_t seconds = us / 1000000 - (us % 1000000 < 0);
-    struct tm tm;
-    if (gmtime_r(&seconds, &tm)) {
-        char text[40];
-        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-        snprintf(buf, size, "%s.%06dZ", text, (int)(us - (int64_t)seconds * 1000000));
-    } else
-        snprintf(buf, size, "%" PRId64, us);
-}
-
 /* The body as it was hashed, where it fits into a line as it is. */
 static void write_body(const struct query *q, struct gb_json *j, const struct gb_audit_record *r)
 {
@@ -232,8 +216,8 @@ static int print_json(struct query *q, const struct gb_audit_record *r, const ch
     AUTO_BUF buf = {.max = LINE_BYTES};
     struct gb_json j = {.out = &buf, .first = true};
     char when[48], hash[2 * GB_HASH_BYTES + 1];
-    write_time(r->time_us, when, sizeof(when));
-    gb_audit_hex(r->hash, hash);
+    gb_text_time(r->time_us, when, sizeof(when));
+    gb_text_hex(r->hash, GB_HASH_BYTES, hash);
     gb_json_open(&j, NULL, '{');
     gb_json_int(&j, "seq", r->seq);
     gb_json_text(&j, "time", when);
@@ -285,7 +269,7 @@ static int print_row(void *context, const struct gb_audit_record *r)
     char when[48], id[GB_ID_BYTES], principal[17], tool[17], status[18], code[8], ms[16];
     AUTO_JSON body = NULL;
     (void)gb_json_read(r->body, r->body_bytes, &body, NULL);
-    write_time(r->time_us, when, sizeof(when));
+    gb_text_time(r->time_us, when, sizeof(when));
     snprintf(when + strlen("2026-11-15T09:30:00"), 2, "Z");
     snprintf(id, sizeof(id), "%s", r->id);
     snprintf(principal, sizeof(principal), "%s", r->principal);
@@ -309,8 +293,8 @@ static int print_record(void *context, const struct gb_audit_record *r)
         text = json_dumps(body, JSON_ENCODE_ANY | JSON_INDENT(2) | JSON_ENSURE_ASCII);
     else
         text = strdup(r->body);
-    write_time(r->time_us, when, sizeof(when));
-    gb_audit_hex(r->hash, hash);
+    gb_text_time(r->time_us, when, sizeof(when));
+    gb_text_hex(r->hash, GB_HASH_BYTES, hash);
     snprintf(principal, sizeof(principal), "%s", r->principal);
     gb_text_defuse(principal);
     printf("%s%s  record %" PRId64 "  %s%s%s\nhash %s\n", q->rows++ ? "\n" : "", gb_record_kind_name(r->kind),
@@ -376,7 +360,7 @@ static int verify(struct query *q, struct gb_audit *audit)
     uint8_t head[GB_HASH_BYTES] = {0};
     char hash[2 * GB_HASH_BYTES + 1];
     int r = gb_audit_verify(audit, q->given & HEAD ? q->head : NULL, &count, head, &err);
-    gb_audit_hex(head, hash);
+    gb_text_hex(head, GB_HASH_BYTES, hash);
     if (q->json) {
         AUTO_BUF buf = {.max = 4096};
         struct gb_json j = {.out = &buf, .first = true};

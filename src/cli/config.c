@@ -168,13 +168,6 @@ static int show(const struct settings *s, const char *file)
 
 /* --- key --- */
 
-static void to_hex(const uint8_t *bytes, size_t len, char *hex)
-{
-    for (size_t i = 0; i < len; i++)
-        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-}
-
-/* 256 bits from the kernel. The prefix lets scanners of secrets know it. */
 static int make_key(const struct settings *s, const char *name)
 {
     uint8_t random[32], hash[SHA256_DIGEST_LENGTH];
@@ -186,12 +179,12 @@ static int make_key(const struct settings *s, const char *name)
                 "key takes a name of up to 63 letters, digits, '.', '_' and '-': glovebox config key alice");
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         return complain("cannot get random bytes from the kernel");
-    to_hex(random, sizeof(random), key + strlen(key));
+    gb_text_hex(random, sizeof(random), key + strlen(key));
     SHA2_CTX ctx;
     SHA256Init(&ctx);
     SHA256Update(&ctx, (const uint8_t *)key, strlen(key));
     SHA256Final(hash, &ctx);
-    to_hex(hash, sizeof(hash), hex);
+    gb_text_hex(hash, sizeof(hash), hex);
     if (s->json)
         printf("{\"name\":\"%s\",\"key\":\"%s\",\"sha256\":\"%s\"}\n", name, key, hex);
     else

@@ -26,6 +26,9 @@ struct gb_config *gb_config_new(void)
     return config;
 }
 
+const char *const gb_screen_names[] = {
+        [GB_SCREEN_BLOCK] = "block", [GB_SCREEN_WARN] = "warn", [GB_SCREEN_OFF] = "off"};
+
 void gb_config_free(struct gb_config *config)
 {
     if (!config)

@@ -29,6 +29,7 @@ struct gb_config_key {
 };
 
 enum gb_screen_action { GB_SCREEN_BLOCK, GB_SCREEN_WARN, GB_SCREEN_OFF };
+extern const char *const gb_screen_names[]; /* as they are written in the file */
 
 struct gb_config {
     char *listen[GB_CONFIG_LISTEN]; /* "127.0.0.1:8640", "[::1]:8640", "unix:/path": gb_config_parse_address

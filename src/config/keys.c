@@ -1,6 +1,7 @@
 /* The list of keys: who may call, by which key, how much. */
 #include "config/table.h"
 
+#include "base/text.h"
 #include "base/auto.h"
 
 #include <errno.h>
@@ -44,28 +45,15 @@ static int set_name(struct gb_config_key *key, const json_t *value, struct gb_er
     return 0;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static int set_hash(struct gb_config_key *key, const json_t *value, struct gb_err *err)
 {
     static const char wanted[] =
             "the sha256 of the key in 64 hexadecimal digits; `glovebox config key NAME` makes one";
     const char *text = json_is_string(value) ? json_string_value(value) : "";
-    if (json_string_length(value) != 2 * sizeof(key->sha256))
+    if (json_string_length(value) != 2 * sizeof(key->sha256) ||
+        gb_text_unhex(text, key->sha256, sizeof(key->sha256)))
         return gb_err_set(err, GB_ERR_CONFIG, 0, "it takes %s",
                           wanted); /* whatever it is, it may be secret */
-    for (size_t i = 0; i < sizeof(key->sha256); i++) {
-        const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return gb_err_set(err, GB_ERR_CONFIG, 0, "it takes %s", wanted);
-        key->sha256[i] = (uint8_t)(high << 4 | low);
-    }
     return 0;
 }
 
@@ -171,8 +159,7 @@ static void write_keys(const struct gb_config *config, const char *name, bool ha
     for (size_t i = 0; i < config->key_count; i++) {
         struct gb_config_key *key = &config->keys[i];
         char hex[2 * sizeof(key->sha256) + 1];
-        for (size_t k = 0; k < sizeof(key->sha256); k++)
-            snprintf(hex + 2 * k, 3, "%02x", key->sha256[k]);
+        gb_text_hex(key->sha256, sizeof(key->sha256), hex);
         gb_json_open(out, NULL, '{');
         gb_json_text(out, "name", key->name);
         if (key->file)

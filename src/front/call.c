@@ -8,6 +8,7 @@
 #include "front/reply.h"
 #include "front/route.h"
 #include "front/sched.h"
+#include "front/send.h"
 #include "wire/payload.h"
 
 #include <errno.h>
@@ -82,11 +83,7 @@ static void intent_text(const struct call *call, struct gb_buf *out)
     gb_json_text(&j, "client", call->by_unix ? "unix" : "tcp");
     gb_json_text(&j, "request_id", call->request_id);
     gb_json_text(&j, "arguments_sha256", call->request.sha256);
-    gb_json_open(&j, "limits", '{');
-    for (size_t i = 0; i < gb_limit_count; i++)
-        gb_json_decimal(&j, gb_limit_rows[i].key, gb_limits_get(&call->request.limits, &gb_limit_rows[i]),
-                        gb_limit_rows[i].decimals);
-    gb_json_close(&j, '}');
+    gb_limits_to_json(&j, "limits", &call->request.limits);
     gb_json_text(&j, "decision", call->blocked ? "block" : "allow");
     gb_json_open(&j, "reasons", '[');
     for (size_t i = 0; i < call->finding_count; i++)
@@ -128,8 +125,9 @@ static void outcome_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
     metrics_observe(&f->metrics.duration, gb_clock_us() - call->start_us);
     f->metrics.outcomes[call->request.runtime - gb_runtimes][call->result.status]++;
     f->metrics.redactions += call->redactions;
-    if (call->result.kill_reason && !strcmp(call->result.kill_reason, "memory"))
-        metrics_count(&f->metrics.out_of_memory);
+    const char *killed = call->result.kill_reason ? call->result.kill_reason : "";
+    f->metrics.out_of_memory += !strcmp(killed, "memory");
+    f->metrics.timeouts += !strcmp(killed, "timeout");
     gb_log(GB_LOG_INFO, "call", GB_S("id", call->id), GB_S("request_id", call->request_id),
            GB_S("principal", call->principal), GB_S("language", call->request.runtime->name),
            GB_S("status", gb_status_name(call->result.status)),
@@ -153,8 +151,7 @@ static void finish(struct call *call)
     gb_loop_at(f->loop, &call->timer, 0);
     sched_release(call);
     call->state = CALL_OUTCOME;
-    if (call->cancelled && call->err.code == GB_ERR_NONE && call->result.status == GB_STATUS_SUCCESS &&
-        !call->enforced) {
+    if (call->cancelled && !call->ran && !call->blocked && call->err.code == GB_ERR_NONE) {
         call->result.status = GB_STATUS_CANCELLED;
         call->result.kill_reason = "cancelled";
     }
@@ -238,7 +235,8 @@ void call_start(struct call *call)
     call->state = CALL_RUNNING;
     gb_loop_at(call->front->loop, &call->timer,
                call->stream != STREAM_NONE ? gb_clock_us() + KEEP_ALIVE_US : 0);
-    metrics_observe(&call->front->metrics.start, gb_clock_us() - call->start_us);
+    if (!call->probe)
+        metrics_observe(&call->front->metrics.start, gb_clock_us() - call->start_us);
     if (run_start(call, call->probe, &err))
         call_ran(call, &err);
 }
@@ -275,8 +273,10 @@ void call_ran(struct call *call, const struct gb_err *err)
         probe_ran(call, err);
     else if (err->code != GB_ERR_NONE)
         fail(call, err);
-    else
+    else {
+        call->ran = true;
         finish(call);
+    }
 }
 
 void call_output(struct call *call)
@@ -357,7 +357,7 @@ static bool claim_key(struct call *call)
     if (r < 0)
         reply_problem(c, 0, &err, err.code == GB_ERR_CONFLICT ? "Retry-After: 1\r\n" : "");
     else if (r == 1)
-        conn_reply(c, 200, "application/json", "Idempotent-Replayed: true\r\n", stored->data, stored->len);
+        send_reply(c, 200, "application/json", "Idempotent-Replayed: true\r\n", stored->data, stored->len);
     return r == 0;
 }
 

@@ -28,7 +28,8 @@ struct call {
     char request_id[GB_ID_CHARS + 1];
     char principal[64];
     struct usage *user;
-    bool seeds, probe, cancelled, has_slot, by_unix;
+    bool seeds; /* POST /execute, as the seeds have it */
+    bool probe, cancelled, ran, has_slot, by_unix;
     enum call_stream stream;
     struct request request;
 

@@ -48,28 +48,28 @@ static void flush(struct channel *ch)
 static void ready(struct gb_source *source, uint32_t events)
 {
     struct channel *ch = GB_OWNER(source, struct channel, source);
-    static struct gb_msg msg; /* too large for the stack; the loop has one thread and handlers do not nest */
     if (events & EPOLLOUT)
         flush(ch);
     for (int i = 0; i < 64; i++) { /* then let the others have their turn */
-        int r = gb_msg_receive(source->fd, ch->peer, "front", &msg);
+        int r = gb_msg_receive(source->fd, ch->peer, "front", ch->msg);
         if (r == -EAGAIN)
             return;
         if (r) {
             ch->broken(ch, r == -EPROTO ? "sent a message that is none" : "is gone");
             return;
         }
-        ch->received(ch, &msg);
-        gb_msg_done(&msg);
+        ch->received(ch, ch->msg);
+        gb_msg_done(ch->msg);
     }
 }
 
-int channel_open(struct channel *ch, struct gb_loop *loop, int fd, const char *peer)
+int channel_open(struct channel *ch, struct gb_loop *loop, int fd, const char *peer, struct gb_msg *msg)
 {
     if (fcntl(fd, F_SETFL, O_NONBLOCK))
         return -errno;
     ch->loop = loop;
     ch->peer = peer;
+    ch->msg = msg;
     ch->source = (struct gb_source){.fd = fd, .ready = ready};
     ch->queue = NULL;
     ch->queue_end = &ch->queue;

@@ -9,13 +9,14 @@ struct channel_item;
 struct channel {
     struct gb_loop *loop;
     struct gb_source source;
-    const char *peer; /* "launch", "store" */
+    const char *peer;   /* "launch", "store" */
+    struct gb_msg *msg; /* where to receive; not kept between handlers */
     void (*received)(struct channel *ch, struct gb_msg *msg);
     void (*broken)(struct channel *ch, const char *why);
     struct channel_item *queue, **queue_end;
 };
 
-int channel_open(struct channel *ch, struct gb_loop *loop, int fd, const char *peer);
+int channel_open(struct channel *ch, struct gb_loop *loop, int fd, const char *peer, struct gb_msg *msg);
 /* Takes over the descriptors, whatever comes of it. -ENOMEM or 0: later trouble is told by `broken`. */
 int channel_send(struct channel *ch, enum gb_msg_kind kind, uint64_t tag, const void *body, const void *tail,
                  size_t tail_bytes, const int *fds, unsigned fd_count);

@@ -2,45 +2,40 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "front/auth.h"
 #include "front/call.h"
 #include "front/pages.h"
 #include "front/reply.h"
 #include "front/route.h"
-#include "front/tls.h"
+#include "front/io.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #define OUT_MOST  ((size_t)256 << 20)
 #define OUT_KEEP  65536 /* an output buffer that grew beyond this is not kept */
-#define LINGER_US 2000000
+#define LINGER_MS 2000
 /* What the kernel takes for a client who does not read; without this, megabytes of its memory for each. */
 #define UNSENT_MOST 131072
+
+static void close_conn(struct conn *c);
 
 /* --- time limits, one for each stage --- */
 
 static void set_deadline(struct conn *c)
 {
     const struct gb_config *config = c->policy->config;
-    const bool idle = c->state == CONN_HEAD && !(c->x && c->x->in_len);
-    /* While a call runs there is no deadline, but for the reader of a stream who leaves it lying. */
-    const int64_t ms = c->state == CONN_CALL    ? (conn_backlog(c) ? config->http.write_ms : 0)
-                       : c->state == CONN_REPLY ? config->http.write_ms
-                       : c->state == CONN_BODY  ? config->http.body_ms
-                       : idle                   ? config->http.idle_ms
-                                                : config->http.header_ms;
-    if (c->state == CONN_LINGER)
-        gb_loop_at(c->front->loop, &c->timer, gb_clock_us() + LINGER_US);
-    else
-        gb_loop_at(c->front->loop, &c->timer, ms ? gb_clock_us() + ms * 1000 : 0);
+    const bool idle = !(c->x && c->x->in_len);
+    const int64_t ms[] = {[CONN_HEAD] = idle ? config->http.idle_ms : config->http.header_ms,
+                          [CONN_BODY] = config->http.body_ms,
+                          /* none, but for the reader of a stream who leaves it lying */
+                          [CONN_CALL] = conn_backlog(c) ? config->http.write_ms : 0,
+                          [CONN_REPLY] = config->http.write_ms,
+                          [CONN_LINGER] = LINGER_MS};
+    gb_loop_at(c->front->loop, &c->timer, ms[c->state] ? gb_clock_us() + ms[c->state] * 1000 : 0);
 }
 
 static void watch(struct conn *c)
@@ -54,10 +49,10 @@ static void watch(struct conn *c)
                                      [CONN_LINGER] = EPOLLIN};
     const uint32_t events = wants[c->state] | (conn_backlog(c) || c->want_write ? EPOLLOUT : 0);
     if (gb_loop_watch(c->front->loop, &c->source, events))
-        conn_close(c);
+        close_conn(c);
 }
 
-static void set_state(struct conn *c, enum conn_state state)
+void conn_set_state(struct conn *c, enum conn_state state)
 {
     c->state = state;
     set_deadline(c);
@@ -75,7 +70,7 @@ static void end_exchange(struct conn *c)
 }
 
 /* Handlers further up the stack may still look at it: it is freed when the loop has come round. */
-void conn_close(struct conn *c)
+static void close_conn(struct conn *c)
 {
     struct front *f = c->front;
     if (c->closed)
@@ -87,7 +82,7 @@ void conn_close(struct conn *c)
         pages_client_left(TAKE_PTR(c->query));
     gb_loop_forget(f->loop, &c->source);
     gb_loop_at(f->loop, &c->timer, 0);
-    tls_end(c);
+    io_end(c);
     close(c->source.fd);
     end_exchange(c);
     gb_buf_done(&c->out);
@@ -120,10 +115,10 @@ void conn_sweep(struct gb_timer *timer)
 static void linger(struct conn *c)
 {
     end_exchange(c);
-    tls_end(c);
+    io_end(c);
     shutdown(c->source.fd, SHUT_WR);
     c->want_write = false;
-    set_state(c, CONN_LINGER);
+    conn_set_state(c, CONN_LINGER);
     watch(c);
 }
 
@@ -131,7 +126,7 @@ static void discard(struct conn *c)
 {
     ssize_t n = recv(c->source.fd, c->front->chunk, sizeof(c->front->chunk), 0);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        conn_close(c);
+        close_conn(c);
 }
 
 /* --- writing --- */
@@ -151,14 +146,14 @@ static void finish_reply(struct conn *c)
     }
     gb_buf_done(&x->body);
     const size_t rest = x->in_len - x->head_bytes;
-    if (!rest && !tls_pending(c)) {
+    if (!rest && !io_pending(c)) {
         end_exchange(c);
     } else {
         memmove(x->in, x->in + x->head_bytes, rest);
         memset(x, 0, offsetof(struct exchange, in));
         x->in_len = rest;
     }
-    set_state(c, CONN_HEAD);
+    conn_set_state(c, CONN_HEAD);
 }
 
 /* What is written makes room: a reader who is never quite done must not make the buffer as long as the
@@ -178,11 +173,11 @@ static bool flush(struct conn *c)
 {
     if (c->out.failed ||
         gb_buf_truncated(&c->out)) { /* bytes are missing: better no reply than half of one */
-        conn_close(c);
+        close_conn(c);
         return false;
     }
     while (conn_backlog(c)) {
-        ssize_t n = tls_write(c, c->out.data + c->out_at, conn_backlog(c));
+        ssize_t n = io_write(c, c->out.data + c->out_at, conn_backlog(c));
         if (n == -EAGAIN) {
             compact(c);
             if (!c->timer.at_us)
@@ -190,7 +185,7 @@ static bool flush(struct conn *c)
             return true;
         }
         if (n < 0) {
-            conn_close(c);
+            close_conn(c);
             return false;
         }
         c->out_at += (size_t)n;
@@ -203,124 +198,6 @@ static bool flush(struct conn *c)
     c->out.seen = 0;
     c->out.max = OUT_MOST;
     return true;
-}
-
-static const char *reason(int status)
-{
-    static const struct {
-        int status;
-        const char *text;
-    } reasons[] = {
-            {200, "OK"},
-            {202, "Accepted"},
-            {204, "No Content"},
-            {400, "Bad Request"},
-            {401, "Unauthorized"},
-            {403, "Forbidden"},
-            {404, "Not Found"},
-            {405, "Method Not Allowed"},
-            {408, "Request Timeout"},
-            {409, "Conflict"},
-            {413, "Content Too Large"},
-            {414, "URI Too Long"},
-            {415, "Unsupported Media Type"},
-            {417, "Expectation Failed"},
-            {422, "Unprocessable Content"},
-            {429, "Too Many Requests"},
-            {431, "Request Header Fields Too Large"},
-            {500, "Internal Server Error"},
-            {501, "Not Implemented"},
-            {503, "Service Unavailable"},
-            {505, "HTTP Version Not Supported"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-        if (reasons[i].status == status)
-            return reasons[i].text;
-    return "Unknown";
-}
-
-static void write_head(struct conn *c, int status, const char *type, const char *headers)
-{
-    char date[64];
-    const time_t now = time(NULL);
-    struct tm tm;
-    gmtime_r(&now, &tm);
-    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
-    if (c->front->draining)
-        c->keep_alive = false;
-    gb_buf_printf(&c->out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, reason(status), date);
-    if (*type)
-        gb_buf_printf(&c->out, "Content-Type: %s\r\n", type);
-    gb_buf_printf(&c->out,
-                  "X-Request-Id: %s\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s",
-                  c->x->id, c->keep_alive ? "" : "Connection: close\r\n", headers);
-    const struct gb_http_header *origin = c->x->head_bytes ? gb_http_find(&c->x->http, "Origin", NULL) : NULL;
-    if (origin && auth_origin_listed(c->policy->config, origin->value))
-        gb_buf_printf(&c->out, "Access-Control-Allow-Origin: %.*s\r\nVary: Origin\r\n",
-                      (int)origin->value.len, origin->value.data);
-    c->x->status = status;
-    metrics_reply(&c->front->metrics, status);
-}
-
-static void log_reply(const struct conn *c)
-{
-    const struct exchange *x = c->x;
-    char line[256];
-    snprintf(line, sizeof(line), "%.*s %.*s", (int)(x->http.method.len > 16 ? 16 : x->http.method.len),
-             x->http.method.data ? x->http.method.data : "-",
-             (int)(x->http.path.len > 200 ? 200 : x->http.path.len),
-             x->http.path.data ? x->http.path.data : "");
-    gb_log(GB_LOG_DEBUG, "reply", GB_S("request_id", x->id), GB_S("request", line), GB_I("status", x->status),
-           GB_S("principal", x->principal), GB_I("us", x->start_us ? gb_clock_us() - x->start_us : 0));
-}
-
-void conn_reply(struct conn *c, int status, const char *type, const char *headers, const char *body,
-                size_t len)
-{
-    c->call = NULL;
-    write_head(c, status, type, headers);
-    if (status != 204) /* which has no length: RFC 9110, 8.6 */
-        gb_buf_printf(&c->out, "Content-Length: %zu\r\n", len);
-    gb_buf_puts(&c->out, "\r\n");
-    if (!c->x->head_only)
-        gb_buf_add(&c->out, body, len);
-    log_reply(c);
-    set_state(c, CONN_REPLY);
-}
-
-void conn_stream_start(struct conn *c, const char *type)
-{
-    /* HTTP/1.0 has no chunks: there the end of the connection is the end of the reply. */
-    const bool chunked = c->x->http.minor > 0;
-    c->keep_alive = c->keep_alive && chunked;
-    write_head(c, 200, type,
-               chunked ? "X-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n"
-                       : "X-Accel-Buffering: no\r\n");
-    gb_buf_puts(&c->out, "\r\n");
-    c->x->streaming = true;
-    if (flush(c))
-        watch(c);
-}
-
-void conn_stream_add(struct conn *c, const char *data, size_t len)
-{
-    const bool chunked = c->x->http.minor > 0;
-    if (!len)
-        return;
-    if (chunked)
-        gb_buf_printf(&c->out, "%zx\r\n", len);
-    gb_buf_add(&c->out, data, len);
-    if (chunked)
-        gb_buf_puts(&c->out, "\r\n");
-}
-
-void conn_stream_end(struct conn *c)
-{
-    c->call = NULL;
-    if (c->x->http.minor > 0)
-        gb_buf_puts(&c->out, "0\r\n\r\n");
-    log_reply(c);
-    set_state(c, CONN_REPLY);
 }
 
 /* A request that cannot be trusted to end where we think: one answer, and no more from this connection. */
@@ -357,7 +234,7 @@ static void take_head(struct conn *c)
     if (!route_find(c))
         return;
     c->keep_alive = x->http.keep_alive;
-    set_state(c, CONN_BODY);
+    conn_set_state(c, CONN_BODY);
     if (has_body && x->http.expect_continue && x->in_len == x->head_bytes)
         gb_buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
@@ -422,21 +299,21 @@ static bool fill(struct conn *c)
     if (!c->x) {
         c->x = malloc(sizeof(*c->x));
         if (!c->x) {
-            conn_close(c);
+            close_conn(c);
             return false;
         }
         memset(c->x, 0, offsetof(struct exchange, in));
     }
     struct exchange *x = c->x;
     const bool was_idle = c->state == CONN_HEAD && !x->in_len;
-    ssize_t n = tls_read(c, x->in + x->in_len, sizeof(x->in) - x->in_len);
+    ssize_t n = io_read(c, x->in + x->in_len, sizeof(x->in) - x->in_len);
     if (n == -EAGAIN) {
         if (was_idle)
             end_exchange(c);
         return false;
     }
     if (n <= 0) {
-        conn_close(c);
+        close_conn(c);
         return false;
     }
     x->in_len += (size_t)n;
@@ -456,7 +333,7 @@ static bool step(struct conn *c)
     case CONN_BODY:
         if (!take_body(c))
             return c->state != CONN_BODY; /* refused */
-        set_state(c, CONN_CALL);
+        conn_set_state(c, CONN_CALL);
         route_call(c);
         return true;
     case CONN_REPLY:
@@ -486,7 +363,7 @@ void conn_advance(struct conn *c)
     do {
         while (!c->closed && step(c))
             ;
-    } while (!c->closed && is_reading(c) && tls_pending(c) && fill(c));
+    } while (!c->closed && is_reading(c) && io_pending(c) && fill(c));
     c->advancing = false;
     if (!c->closed && flush(c) && c->state != CONN_LINGER)
         watch(c);
@@ -501,7 +378,7 @@ static void ready(struct gb_source *source, uint32_t events)
     }
     /* While somebody works on the reply, a client that closes its side has left. */
     if (events & (EPOLLERR | EPOLLHUP) || (c->state == CONN_CALL && events & EPOLLRDHUP)) {
-        conn_close(c);
+        close_conn(c);
         return;
     }
     if (events & EPOLLOUT && conn_backlog(c)) {
@@ -524,7 +401,7 @@ static void too_late(struct gb_timer *timer)
         refuse(c, 408, GB_ERR_HTTP, "the request did not arrive in time");
         conn_advance(c);
     } else {
-        conn_close(c);
+        close_conn(c);
     }
 }
 
@@ -544,7 +421,7 @@ static bool make_room(struct front *f)
         if (c->state == CONN_HEAD && !c->x && (!oldest || c->timer.at_us < oldest->timer.at_us))
             oldest = c;
     if (oldest)
-        conn_close(oldest);
+        close_conn(oldest);
     return oldest != NULL;
 }
 
@@ -574,11 +451,11 @@ void conn_accept(struct front *f, const struct listener *listener, int fd)
         c->next->prev = c;
     f->conns = c;
     f->conn_count++;
-    if (tls_begin(c)) {
-        conn_close(c);
+    if (io_begin(c)) {
+        close_conn(c);
         return;
     }
-    set_state(c, CONN_HEAD);
+    conn_set_state(c, CONN_HEAD);
     /* Most clients send at once. */
     if (fill(c))
         conn_advance(c);
@@ -591,6 +468,6 @@ void conn_drain_all(struct front *f)
     for (struct conn *c = f->conns, *next; c; c = next) {
         next = c->next;
         if (c->state == CONN_HEAD && !(c->x && c->x->in_len))
-            conn_close(c);
+            close_conn(c);
     }
 }

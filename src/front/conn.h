@@ -45,7 +45,6 @@ struct conn {
     bool keep_alive, advancing, closed;
     bool want_write;  /* the TLS layer must write before it can read */
     int64_t peer_uid; /* -1: not known (yet) */
-    bool peer_asked;
     struct exchange *x;
     struct gb_buf out;
     size_t out_at;
@@ -57,19 +56,12 @@ struct conn {
 
 /* Takes over the descriptor. */
 void conn_accept(struct front *f, const struct listener *listener, int fd);
-/* A whole reply. `headers` is "" or lines that end with CRLF. */
-void conn_reply(struct conn *c, int status, const char *type, const char *headers, const char *body,
-                size_t len);
 /* To be called when a reply was made outside of the connection's own handlers. */
 void conn_advance(struct conn *c);
-/* A reply in pieces. */
-void conn_stream_start(struct conn *c, const char *type);
-void conn_stream_add(struct conn *c, const char *data, size_t len);
-void conn_stream_end(struct conn *c);
+void conn_set_state(struct conn *c, enum conn_state state);
 /* Bytes that wait for a slow reader. */
 size_t conn_backlog(const struct conn *c);
 /* Ends idle connections and those that are idle next. */
 void conn_drain_all(struct front *f);
-void conn_close(struct conn *c);
 /* Frees closed connections; the front's timer. */
 void conn_sweep(struct gb_timer *timer);

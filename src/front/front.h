@@ -1,12 +1,12 @@
-/* The front: everything untrusted is parsed here, by a process that holds nothing. One thread, one event
- * loop.
+/* The front: everything untrusted is parsed here, by a process that holds nothing. One thread, one loop.
  *
- *   conn.c    bytes of a client       -> requests, and replies -> bytes     (http.c reads heads, tls.c wraps
- * sockets) route.c   a request               -> the function that answers it       (auth.c: who asks, and may
- * they) request.c JSON                    -> a call that is well-formed and within its ceilings call.c    a
- * call's life           admitted (sched.c), screened, recorded, run, cleaned, recorded, answered run.c one
- * box                 asked for at the launcher; its output collected and sanitised reply.c   what came of it
- * -> JSON, or a stream of events audit.c   records and questions   to the store and back
+ *   conn.c     a client's connection: one request after the other (io.c: its bytes, http.c: heads and chunks)
+ *   route.c    a request, to the function that answers it (auth.c, peer.c: who asks, and may they)
+ *   request.c  JSON, to a call that is well-formed and within its ceilings
+ *   call.c     a call's life: admitted (sched.c), screened, recorded (audit.c), run, recorded, answered
+ *   run.c      one box: asked for at the launcher, its output collected and sanitised
+ *   reply.c    what came of it, as JSON or as a stream of events (send.c: as bytes of HTTP)
+ *   pages.c    answers that need no box
  *
  * Names in this folder are static or start with the file's name: it is a program, not a library. */
 #pragma once
@@ -17,6 +17,7 @@
 #include "front/metrics.h"
 #include "redact/redact.h"
 #include "screen/screen.h"
+#include "wire/payload.h"
 
 #include <openssl/ssl.h>
 
@@ -37,7 +38,7 @@ struct call;
 struct listener {
     struct gb_source source;
     struct front *front;
-    bool is_unix, is_loopback;
+    bool is_unix;
 };
 
 /* What one principal has used. */
@@ -75,8 +76,11 @@ struct front {
     struct metrics metrics;
     int64_t box_seen_us; /* when a box was last started with success */
     bool probing;        /* a box is being started to see that it can be done */
-    bool draining;
+    bool draining, handing_out;
     uid_t own_uid; /* the user that started the service */
+    /* too large for a stack; used within one handler at a time */
+    struct gb_msg msg;
+    struct gb_payload files;
     char chunk[FRONT_CHUNK];
 };
 

@@ -35,13 +35,6 @@ void idem_drop(struct idem *table, struct idem_entry *entry)
     *entry = (struct idem_entry){0};
 }
 
-void idem_free(struct idem *table)
-{
-    for (size_t i = 0; table && i < ENTRIES; i++)
-        idem_drop(table, &table->entries[i]);
-    free(table);
-}
-
 static bool is_running(const struct idem_entry *e)
 {
     return e->expires_us == INT64_MAX;

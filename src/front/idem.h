@@ -10,7 +10,6 @@ struct idem;
 struct idem_entry;
 
 struct idem *idem_new(void);
-void idem_free(struct idem *table);
 
 /* `what`: route and hash of the request, in less than 80 characters. 0: the call may go on, *ret_entry is its
  * claim. 1: *ret_reply is the stored reply. Negative: err says why not. */

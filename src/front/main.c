@@ -9,7 +9,7 @@
 #include "front/call.h"
 #include "front/conn.h"
 #include "front/idem.h"
-#include "front/tls.h"
+#include "front/io.h"
 #include "json/json.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ static int policy_read(int fd, struct policy **ret, struct gb_err *err)
     p->refs = 1;
     int r = gb_config_from_json(text, (size_t)size, &p->config, err);
     if (!r && p->config->tls_certificate_pem)
-        r = tls_context(p->config->tls_certificate_pem, p->config->tls_key_pem, &p->tls, err);
+        r = io_tls_context(p->config->tls_certificate_pem, p->config->tls_key_pem, &p->tls, err);
     OPENSSL_cleanse(text, (size_t)size); /* the TLS key */
     if (r)
         policy_unref(p);
@@ -123,17 +123,16 @@ static void control_ready(struct gb_source *source, uint32_t events)
 {
     (void)events;
     struct front *f = GB_OWNER(source, struct front, control);
-    static struct gb_msg msg;
-    int r = gb_msg_receive(source->fd, "serve", "front", &msg);
+    int r = gb_msg_receive(source->fd, "serve", "front", &f->msg);
     if (r == -EAGAIN)
         return;
     if (r)
         _exit(1); /* the supervisor is gone, and so are we */
-    if (msg.kind == GB_MSG_STOP)
+    if (f->msg.kind == GB_MSG_STOP)
         stop(f);
-    else if (msg.kind == GB_MSG_CONFIG)
-        reload(f, msg.fd[0]);
-    gb_msg_done(&msg);
+    else if (f->msg.kind == GB_MSG_CONFIG)
+        reload(f, f->msg.fd[0]);
+    gb_msg_done(&f->msg);
 }
 
 static void peer_broken(struct channel *ch, const char *why)
@@ -235,9 +234,9 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
     f->launch.received = launch_received;
     f->store.received = audit_received;
     f->launch.broken = f->store.broken = peer_broken;
-    r = channel_open(&f->launch, f->loop, TAKE_FD(msg->fd[FD_LAUNCH]), "launch");
+    r = channel_open(&f->launch, f->loop, TAKE_FD(msg->fd[FD_LAUNCH]), "launch", &f->msg);
     if (!r)
-        r = channel_open(&f->store, f->loop, TAKE_FD(msg->fd[FD_STORE]), "store");
+        r = channel_open(&f->store, f->loop, TAKE_FD(msg->fd[FD_STORE]), "store", &f->msg);
     for (unsigned i = FD_LISTEN; !r && i < msg->fd_count; i++)
         r = listen_on(f, TAKE_FD(msg->fd[i]));
     f->control = (struct gb_source){.fd = CONTROL, .ready = control_ready};
@@ -248,17 +247,16 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
 
 int main(void)
 {
-    static struct gb_msg msg;
     struct gb_err err = {0};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     gb_log_init("front", GB_LOG_INFO, GB_LOG_AUTO);
     sigaction(SIGPIPE, &ignore, NULL); /* OpenSSL writes without MSG_NOSIGNAL */
-    if (gb_msg_receive(CONTROL, "serve", "front", &msg) || msg.kind != GB_MSG_START_FRONT) {
+    if (gb_msg_receive(CONTROL, "serve", "front", &front.msg) || front.msg.kind != GB_MSG_START_FRONT) {
         fprintf(stderr, "glovebox-front is started by `glovebox serve`\n");
         return 125;
     }
-    int r = start(&front, &msg, &err);
-    gb_msg_done(&msg);
+    int r = start(&front, &front.msg, &err);
+    gb_msg_done(&front.msg);
     if (r) {
         gb_log(GB_LOG_ERROR, "cannot start", GB_S("error", err.text));
         return 1;

@@ -37,7 +37,7 @@ static void write_outcomes(struct gb_buf *out, const struct metrics *m)
 {
     gb_buf_puts(out, "# HELP glovebox_executions_total Calls that ended, by language and outcome.\n"
                      "# TYPE glovebox_executions_total counter\n");
-    for (size_t r = 0; r < gb_runtime_count && r < METRICS_RUNTIMES; r++)
+    for (size_t r = 0; r < METRICS_RUNTIMES; r++)
         for (int s = 0; s < GB_STATUS_COUNT; s++)
             gb_buf_printf(out, "glovebox_executions_total{language=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
                           gb_runtimes[r].name, gb_status_name((enum gb_status)s), m->outcomes[r][s]);
@@ -64,6 +64,7 @@ void metrics_write(const struct front *f, struct gb_buf *out)
              (int64_t)m->audit_failed},
             {"glovebox_redactions_total", "counter", "Pieces of output that were replaced.",
              (int64_t)m->redactions},
+            {"glovebox_timeouts_total", "counter", "Boxes that ran out of time.", (int64_t)m->timeouts},
             {"glovebox_oom_kills_total", "counter", "Boxes that ran out of memory.",
              (int64_t)m->out_of_memory},
     };

@@ -6,8 +6,14 @@
 
 #include <stdint.h>
 
-#define METRICS_RUNTIMES 8 /* rows of runtimes.def, and one for none */
-#define METRICS_BUCKETS  14
+#define METRICS_BUCKETS 14
+
+enum {
+    METRICS_RUNTIMES = 0
+#define GB_RUNTIME(...) +1
+#include "spec/runtimes.def"
+#undef GB_RUNTIME
+};
 
 struct histogram {
     uint64_t count, bucket[METRICS_BUCKETS];
@@ -17,7 +23,7 @@ struct histogram {
 struct metrics {
     uint64_t replies[6]; /* by the first digit of the status */
     uint64_t outcomes[METRICS_RUNTIMES][GB_STATUS_COUNT];
-    uint64_t turned_away, rate_limited, queue_full, audit_failed, redactions, out_of_memory;
+    uint64_t turned_away, rate_limited, queue_full, audit_failed, redactions, out_of_memory, timeouts;
     struct histogram duration; /* of a call, from its last byte to its reply */
     struct histogram start;    /* until its box was asked for */
 };

@@ -6,10 +6,10 @@
 #include "front/audit.h"
 #include "front/call.h"
 #include "front/reply.h"
+#include "front/send.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define READY_US   2000000 /* a box that was started so recently is proof enough */
 #define PAGE_BYTES ((size_t)8 << 20)
@@ -53,27 +53,16 @@ void pages_metrics(struct conn *c)
 {
     AUTO_BUF text = {.max = PAGE_BYTES};
     metrics_write(c->front, &text);
-    conn_reply(c, 200, "text/plain; version=0.0.4; charset=utf-8", "", text.data, text.len);
+    send_reply(c, 200, "text/plain; version=0.0.4; charset=utf-8", "", text.data, text.len);
 }
 
 void pages_openapi(struct conn *c)
 {
-    conn_reply(c, 200, "application/json", "", (const char *)gb_openapi, gb_openapi_bytes);
-}
-
-static void limits_object(struct gb_json *j, const char *key, const struct gb_limits *limits)
-{
-    gb_json_open(j, key, '{');
-    for (size_t i = 0; i < gb_limit_count; i++)
-        gb_json_decimal(j, gb_limit_rows[i].key, gb_limits_get(limits, &gb_limit_rows[i]),
-                        gb_limit_rows[i].decimals);
-    gb_json_close(j, '}');
+    send_reply(c, 200, "application/json", "", (const char *)gb_openapi, gb_openapi_bytes);
 }
 
 void pages_capabilities(struct conn *c)
 {
-    static const char *const actions[] = {
-            [GB_SCREEN_BLOCK] = "block", [GB_SCREEN_WARN] = "warn", [GB_SCREEN_OFF] = "off"};
     const struct gb_config *config = c->policy->config;
     AUTO_BUF text = {.max = PAGE_BYTES};
     struct gb_json j = {.out = &text, .first = true};
@@ -88,13 +77,13 @@ void pages_capabilities(struct conn *c)
         gb_json_text(&j, NULL, gb_runtimes[i].name);
     gb_json_close(&j, ']');
     gb_json_text(&j, "network", "none");
-    limits_object(&j, "limits", &config->limits);
-    limits_object(&j, "ceilings", &config->ceilings);
+    gb_limits_to_json(&j, "limits", &config->limits);
+    gb_limits_to_json(&j, "ceilings", &config->ceilings);
     gb_json_open(&j, "boxes", '{');
     gb_json_int(&j, "running", config->boxes.running);
     gb_json_int(&j, "queued", config->boxes.queued);
     gb_json_close(&j, '}');
-    gb_json_text(&j, "screen", actions[config->screen]);
+    gb_json_text(&j, "screen", gb_screen_names[config->screen]);
     gb_json_bool(&j, "sanitise", config->sanitise);
     gb_json_open(&j, "streaming", '[');
     gb_json_text(&j, NULL, "text/event-stream");
@@ -116,7 +105,6 @@ struct query {
     struct gb_json j;
     bool one; /* records of one execution, not a list of many */
     int64_t rows, last_seq, most;
-    char status[32];
 };
 
 void pages_client_left(struct query *query)
@@ -124,28 +112,15 @@ void pages_client_left(struct query *query)
     query->conn = NULL;
 }
 
-static void time_of(int64_t us, char *buf, size_t size)
-{
-    const time_t seconds = us / 1000000;
-    struct tm tm;
-    gmtime_r(&seconds, &tm);
-    snprintf(buf, size, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-             tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(us % 1000000));
-}
-
 static void add_row(struct audit_wait *wait, const struct gb_msg_row *row, const char *body, size_t len)
 {
-    static const char *const kinds[GB_RECORD_KINDS] = {[GB_RECORD_INTENT] = "intent",
-                                                       [GB_RECORD_LAUNCH] = "launch",
-                                                       [GB_RECORD_OUTCOME] = "outcome",
-                                                       [GB_RECORD_LOST] = "lost"};
     struct query *q = GB_OWNER(wait, struct query, wait);
-    char when[40];
-    time_of(row->time_us, when, sizeof(when));
+    char when[GB_TIME_BYTES];
+    gb_text_time(row->time_us, when, sizeof(when));
     gb_json_open(&q->j, NULL, '{');
     if (!q->one)
         gb_json_text(&q->j, "id", row->id);
-    gb_json_text(&q->j, "kind", row->kind < GB_RECORD_KINDS && kinds[row->kind] ? kinds[row->kind] : "other");
+    gb_json_text(&q->j, "kind", gb_record_kind_name(row->kind));
     gb_json_int(&q->j, "seq", row->seq);
     gb_json_text(&q->j, "time", when);
     gb_json_raw(&q->j, "record", body, len); /* as the front or the launcher wrote it */

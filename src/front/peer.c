@@ -22,7 +22,7 @@ int64_t peer_uid(const struct conn *c)
     }
     struct sockaddr_storage theirs, ours;
     socklen_t their_len = sizeof(theirs), our_len = sizeof(ours);
-    if (c->front->diag_fd < 0 || getpeername(c->source.fd, (struct sockaddr *)&theirs, &their_len) ||
+    if (getpeername(c->source.fd, (struct sockaddr *)&theirs, &their_len) ||
         getsockname(c->source.fd, (struct sockaddr *)&ours, &our_len) || !is_loopback(&theirs) ||
         !is_loopback(&ours))
         return -1;

@@ -3,6 +3,7 @@
 #include "base/auto.h"
 #include "base/text.h"
 #include "front/idem.h"
+#include "front/send.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +50,7 @@ void reply_problem(struct conn *c, int status, const struct gb_err *err, const c
     if (!*headers && (status == 429 || status == 503))
         headers = "Retry-After: 1\r\n";
     problem_text(c->x->id, status, err, &text);
-    conn_reply(c, status, PROBLEM_TYPE, headers, text.data, text.len);
+    send_reply(c, status, PROBLEM_TYPE, headers, text.data, text.len);
 }
 
 void reply_later(struct conn *c, const struct gb_err *err, int retry_s)
@@ -67,7 +68,7 @@ void reply_json(struct conn *c, int status, const struct gb_buf *body)
         reply_later(c, &err, 1);
         return;
     }
-    conn_reply(c, status, "application/json", "", body->data, body->len);
+    send_reply(c, status, "application/json", "", body->data, body->len);
 }
 
 /* --- results --- */
@@ -90,10 +91,8 @@ static void denial(struct gb_json *j, const struct call *call)
 static void more(struct gb_json *j, void *context)
 {
     const struct call *call = context;
-    static const char *const actions[] = {
-            [GB_SCREEN_BLOCK] = "block", [GB_SCREEN_WARN] = "warn", [GB_SCREEN_OFF] = "off"};
     gb_json_open(j, "screen", '{');
-    gb_json_text(j, "action", actions[call->policy->config->screen]);
+    gb_json_text(j, "action", gb_screen_names[call->policy->config->screen]);
     gb_json_open(j, "findings", '[');
     for (size_t i = 0; i < call->finding_count; i++) {
         gb_json_open(j, NULL, '{');
@@ -126,6 +125,28 @@ static void cut(struct gb_buf *text)
     text->seen = text->len + 1; /* still cut off */
 }
 
+/* Whoever knows only the seeds' four fields is told in `error` why the program has no more to say. */
+static void explain_kill(struct call *call)
+{
+    static const struct {
+        const char *reason, *text;
+    } rows[] = {{"timeout", "Execution timed out"},
+                {"memory", "Execution exceeded its memory limit"},
+                {"cpu", "Execution exceeded its cpu time limit"},
+                {"cancelled", "Execution was cancelled"}};
+    struct gb_buf *err = &call->result.err;
+    for (size_t i = 0; call->result.kill_reason && i < ARRAY_LEN(rows); i++)
+        if (!strcmp(rows[i].reason, call->result.kill_reason)) {
+            const bool was_cut = gb_buf_truncated(err);
+            err->max = err->len + 64;
+            err->seen = err->len;
+            if (err->len && err->data[err->len - 1] != '\n')
+                gb_buf_puts(err, "\n");
+            gb_buf_puts(err, rows[i].text);
+            err->seen += was_cut;
+        }
+}
+
 void reply_result_text(struct call *call, struct gb_buf *out)
 {
     const struct gb_result_form form = {.id = call->id,
@@ -143,6 +164,7 @@ void reply_result_text(struct call *call, struct gb_buf *out)
     if (call->seeds) {
         cut(&call->result.out);
         cut(&call->result.err);
+        explain_kill(call);
     }
     gb_result_to_json(&call->result, &form, out);
 }
@@ -159,7 +181,7 @@ static void event(struct call *call, const char *name, const char *json, size_t 
     gb_buf_add(&text, json, len);
     gb_buf_puts(&text, call->stream == STREAM_SSE ? "\n\n" : "\n");
     if (!text.failed)
-        conn_stream_add(call->conn, text.data, text.len);
+        send_stream_add(call->conn, text.data, text.len);
 }
 
 void reply_start(struct call *call)
@@ -168,7 +190,7 @@ void reply_start(struct call *call)
             [STREAM_SSE] = "text/event-stream", [STREAM_NDJSON] = "application/x-ndjson"};
     AUTO_BUF text = {.max = 1024};
     struct gb_json j = {.out = &text, .first = true};
-    conn_stream_start(call->conn, types[call->stream]);
+    send_stream_start(call->conn, types[call->stream]);
     if (!call->conn)
         return;
     gb_json_open(&j, NULL, '{');
@@ -213,7 +235,7 @@ void reply_output(struct call *call)
 void reply_keep_alive(struct call *call)
 {
     if (call->stream == STREAM_SSE)
-        conn_stream_add(call->conn, ":\n\n", 3);
+        send_stream_add(call->conn, ":\n\n", 3);
 }
 
 /* {"type":"result","result":{…}} and {"type":"error","error":{…}} */
@@ -227,7 +249,7 @@ static void last_event(struct call *call, const char *name, const struct gb_buf 
     gb_json_raw(&j, name, json->data, json->len - newline);
     gb_json_close(&j, '}');
     event(call, name, text.data, text.len);
-    conn_stream_end(call->conn);
+    send_stream_end(call->conn);
 }
 
 /* --- the end of a call --- */

@@ -5,6 +5,7 @@
 #include "front/call.h"
 #include "front/pages.h"
 #include "front/reply.h"
+#include "front/send.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -110,7 +111,7 @@ static bool preflight(struct conn *c, const char *allow)
              "Access-Control-Allow-Methods: %s\r\n"
              "Access-Control-Allow-Headers: authorization, content-type, idempotency-key, x-api-key\r\n",
              allow);
-    conn_reply(c, 204, "", headers, "", 0);
+    send_reply(c, 204, "", headers, "", 0);
     return true;
 }
 

@@ -141,18 +141,18 @@ static int add_file(struct call *call, const struct gb_file *file, const char *s
 
 static int take_files(struct call *call, int fd, uint32_t count, struct gb_err *err)
 {
-    static struct gb_payload payload; /* too large for the stack; used within this function alone */
+    struct gb_payload *payload = &call->front->files;
     off_t size = lseek(fd, 0, SEEK_END);
-    int r = gb_payload_open(fd, size < 0 ? 0 : (uint64_t)size, &payload, err);
+    int r = gb_payload_open(fd, size < 0 ? 0 : (uint64_t)size, payload, err);
     if (r)
         return r;
     size_t bytes = 0;
-    call->result.files = calloc(payload.file_count + 1, sizeof(*call->result.files));
-    call->skipped = calloc(payload.file_count + 1, sizeof(*call->skipped));
-    r = call->result.files && call->skipped && payload.file_count == count ? 0 : -ENOMEM;
-    for (size_t i = 0; !r && i < payload.file_count; i++)
-        r = add_file(call, &payload.files[i], payload.skipped[i], &bytes);
-    gb_payload_done(&payload);
+    call->result.files = calloc(payload->file_count + 1, sizeof(*call->result.files));
+    call->skipped = calloc(payload->file_count + 1, sizeof(*call->skipped));
+    r = call->result.files && call->skipped && payload->file_count == count ? 0 : -ENOMEM;
+    for (size_t i = 0; !r && i < payload->file_count; i++)
+        r = add_file(call, &payload->files[i], payload->skipped[i], &bytes);
+    gb_payload_done(payload);
     return r ? gb_err_set(err, GB_ERR_BUSY, -r, "take the files that came back") : 0;
 }
 
@@ -184,19 +184,19 @@ static void keeper_ready(struct gb_source *source, uint32_t events)
 {
     (void)events;
     struct call *call = GB_OWNER(source, struct call, run.socket);
-    static struct gb_msg msg;
+    struct gb_msg *msg = &call->front->msg;
     struct gb_err err = {0};
-    int r = gb_msg_receive(source->fd, "launch", "front", &msg);
+    int r = gb_msg_receive(source->fd, "launch", "front", msg);
     if (r == -EAGAIN)
         return;
     if (r) {
         gb_err_set(&err, GB_ERR_INTERNAL, 0, "the box's keeper died");
     } else {
-        if (msg.kind == GB_MSG_RUN_FAILED)
-            err = ((const struct gb_msg_failed *)msg.body)->err;
+        if (msg->kind == GB_MSG_RUN_FAILED)
+            err = ((const struct gb_msg_failed *)msg->body)->err;
         else
-            take_result(call, &msg, &err);
-        gb_msg_done(&msg);
+            take_result(call, msg, &err);
+        gb_msg_done(msg);
     }
     if (err.code == GB_ERR_NONE)
         call->front->box_seen_us = gb_clock_us();
@@ -208,17 +208,8 @@ static void keeper_ready(struct gb_source *source, uint32_t events)
 
 static int input_fd(const struct call *call)
 {
-    AUTO_FD fd = memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -errno;
-    struct gb_buf text = {.data = (char *)call->request.input, .len = call->request.input_len};
-    for (size_t at = 0; at < text.len;) {
-        ssize_t n = pwrite(fd, text.data + at, text.len - at, (off_t)at);
-        if (n < 0)
-            return -errno;
-        at += (size_t)n;
-    }
-    return TAKE_FD(fd);
+    const struct gb_buf text = {.data = (char *)call->request.input, .len = call->request.input_len};
+    return gb_payload_seal(&text);
 }
 
 static int open_streams(struct call *call, int theirs[2])
@@ -298,7 +289,6 @@ int run_start(struct call *call, bool probe, struct gb_err *err)
         run_done(call);
         return gb_err_set(err, GB_ERR_BUSY, -r, "ask for a box");
     }
-    call->run.asked = true;
     return 0;
 }
 

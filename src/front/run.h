@@ -10,10 +10,9 @@ struct run {
     struct gb_source stream[2]; /* stdout, stderr */
     struct gb_redact *redact[2];
     uint64_t seen[2]; /* bytes as the program wrote them */
-    bool asked, paused;
+    bool paused;
 };
 
-struct request;
 struct call;
 
 /* Asks for the box. On failure nothing is left of it and err says why. */

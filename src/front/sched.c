@@ -1,5 +1,6 @@
 #include "front/sched.h"
 
+#include "base/auto.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -23,8 +24,7 @@ static struct usage *usage_of(struct front *f, const char *name)
         if (!strcmp(f->users[i].name, name))
             return &f->users[i];
     /* Names come from the configuration; after many reloads one that is not in use makes room. */
-    struct usage *u =
-            f->user_count < sizeof(f->users) / sizeof(f->users[0]) ? &f->users[f->user_count++] : NULL;
+    struct usage *u = f->user_count < ARRAY_LEN(f->users) ? &f->users[f->user_count++] : NULL;
     for (size_t i = 0; !u && i < f->user_count; i++)
         if (!f->users[i].active)
             u = &f->users[i];
@@ -128,11 +128,15 @@ void sched_release(struct call *call)
     }
     call->has_slot = false;
     f->running--;
+    if (f->handing_out) /* one that could not start gives its slot back to the loop below */
+        return;
+    f->handing_out = true;
     while (f->waiting && f->running < f->policy->config->boxes.running) {
         struct call *next = f->waiting;
         leave_queue(next);
         take_slot(next);
     }
+    f->handing_out = false;
 }
 
 void sched_leave(struct call *call)

@@ -61,3 +61,12 @@ int gb_limits_set(struct gb_limits *limits, const char *key, const char *text, s
     return gb_err_set(err, GB_ERR_USAGE, 0, "%s: '%.64s' is not allowed; it takes a %s from %s to %s", key,
                       text, row->decimals ? "number" : "whole number", least, ceiling);
 }
+
+void gb_limits_to_json(struct gb_json *j, const char *key, const struct gb_limits *limits)
+{
+    gb_json_open(j, key, '{');
+    for (size_t i = 0; i < gb_limit_count; i++)
+        gb_json_decimal(j, gb_limit_rows[i].key, gb_limits_get(limits, &gb_limit_rows[i]),
+                        gb_limit_rows[i].decimals);
+    gb_json_close(j, '}');
+}

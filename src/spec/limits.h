@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/json_write.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,3 +31,5 @@ const struct gb_limit_row *gb_limits_find(const char *key);
 int64_t gb_limits_get(const struct gb_limits *limits, const struct gb_limit_row *row);
 /* Sets one limit from text. The error names the limit, the value and the range that is allowed. */
 int gb_limits_set(struct gb_limits *limits, const char *key, const char *text, struct gb_err *err);
+/* As an object with a number for each. */
+void gb_limits_to_json(struct gb_json *j, const char *key, const struct gb_limits *limits);

@@ -59,6 +59,16 @@ static const struct text {
 #undef TEXT
 };
 
+const char *gb_record_kind_name(uint32_t kind)
+{
+    static const char *const kinds[GB_RECORD_KINDS] = {
+            [GB_RECORD_START] = "start",   [GB_RECORD_INTENT] = "intent",
+            [GB_RECORD_LAUNCH] = "launch", [GB_RECORD_OUTCOME] = "outcome",
+            [GB_RECORD_LOST] = "lost",     [GB_RECORD_RETENTION] = "retention",
+    };
+    return kind < ARRAY_LEN(kinds) && kinds[kind] ? kinds[kind] : "unknown";
+}
+
 /* Is `word` one of the words of `list`, which are separated by spaces? */
 static bool has_word(const char *list, const char *word)
 {

@@ -76,6 +76,7 @@ enum gb_record_kind {
     GB_RECORD_RETENTION, /* from the store: older records were removed */
     GB_RECORD_KINDS
 };
+const char *gb_record_kind_name(uint32_t kind); /* "intent", …; "unknown" */
 
 struct gb_msg_append {
     uint32_t kind; /* enum gb_record_kind */

@@ -6,6 +6,7 @@ import hashlib
 import json
 import pathlib
 import re
+import subprocess
 
 import jsonschema
 
@@ -272,3 +273,29 @@ def validator(node):
 
 def schema(name):
     return validator({"$ref": f"#/components/schemas/{name}"})
+
+
+# --- pages for people ---
+
+
+def command_lines(lines):
+    """How many lines the command has that begins with the first: up to where a shell is content with it."""
+    count = 1
+    if word := re.search(r"<<'?(\w+)", lines[0]):
+        return lines.index(word[1]) + 1
+    while lines[count - 1].endswith("\\") or subprocess.run(["sh", "-nc", "\n".join(lines[:count])], stderr=subprocess.DEVNULL).returncode:
+        count += 1
+    return count
+
+
+def console(page):
+    """(command, output) of all that the console blocks of a page show, in order; a block without a prompt has no command."""
+    for block in re.findall(r"^```console\n(.*?)^```", (TOP / page).read_text(), re.S | re.M):
+        for part in re.split(r"^\$ ", block, flags=re.M) if block.startswith("$ ") else [None, block]:
+            if part is None or part == block:
+                if part:
+                    yield "", part
+            elif part:
+                lines = part.splitlines()
+                count = command_lines(lines)
+                yield "\n".join(lines[:count]), "\n".join(lines[count:])

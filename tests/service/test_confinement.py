@@ -91,9 +91,13 @@ def planted(tmp_path_factory):
             sock.close()
 
 
+def without(walls):
+    """The environment in which these are down, and those that `make mutants` has taken down already."""
+    return {**os.environ, "GLOVEBOX_TEST_SKIP": ",".join("confine-" + wall for wall in walls.split("+") if wall) + "," + os.environ.get("GLOVEBOX_TEST_SKIP", "")}
+
+
 def standin(planted, row, attack, skip="", **kwargs):
-    env = {**os.environ, "GLOVEBOX_TEST_SKIP": ",".join("confine-" + wall for wall in skip.split("+") if wall) + "," + os.environ.get("GLOVEBOX_TEST_SKIP", "")}
-    return subprocess.run([BUILD / "standin", row, attack, *planted], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **kwargs)
+    return subprocess.run([BUILD / "standin", row, attack, *planted], env=without(skip), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **kwargs)
 
 
 def held(done):
@@ -138,8 +142,7 @@ class Staying:
     """A stand-in that is confined and waits."""
 
     def __init__(self, planted, row, skip=""):
-        env = {**os.environ, "GLOVEBOX_TEST_SKIP": "confine-" + skip}
-        self.process = subprocess.Popen([BUILD / "standin", row, "stay", *planted], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen([BUILD / "standin", row, "stay", *planted], env=without(skip), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.process.stdout.readline() == b"in\n", self.process.communicate()
 
     def __enter__(self):
@@ -180,7 +183,7 @@ def test_an_ordinary_users_process_is_hidden_from_the_user(planted, row):
     for skip in ["", "hidden"]:
         process = subprocess.Popen(
             ["setpriv", "--reuid", "20001", "--regid", "20001", "--clear-groups", program, row, "stay", *planted],
-            env={**os.environ, "GLOVEBOX_TEST_SKIP": "confine-" + skip}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            env=without(skip), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout.readline() == b"in\n"
         assert confined.missing(process.pid, row, root=False) == ([skip] if skip else [])
         process.communicate()
@@ -214,7 +217,7 @@ def test_without_that_wall_it_lives_on(planted, row):
 def survivors(planted, row, skip=""):
     read, write = os.pipe()
     command = ["bash", "-c", f'"$@" <&{read} & wait', "bash", BUILD / "standin", row, "stay", *planted]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[read], env={**os.environ, "GLOVEBOX_TEST_SKIP": "confine-" + skip}) as shell:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[read], env=without(skip)) as shell:
         assert shell.stdout.readline() == b"in\n"
         shell.kill()
         gone, _, _ = select.select([shell.stdout], [], [], 1 if skip else 60)

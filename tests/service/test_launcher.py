@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import pathlib
+import re
+import select
 import signal
 import socket
 import subprocess
@@ -307,11 +309,140 @@ def test_input_is_a_file_in_memory_only(launcher):
     refused(launcher, send_run(launcher, good, os.pipe()[1], os.pipe()[1], read, size=len(payload("cat"))), "USAGE", "memfd")
 
 
-def test_without_a_store_nothing_runs(launcher):
-    launcher.store.close()
-    refused(launcher, launcher.run(payload("true")), "AUDIT")
-    launcher.process.kill()
-    launcher.wait()
+# --- no box before its record ---
+
+
+@pytest.fixture
+def slow_store(parent):
+    """A launcher whose records are answered by the test."""
+    with wire.Launcher(BUILD, parent=parent, by_hand=True) as launcher:
+        yield launcher
+
+
+def ask(launcher, *words, **body):
+    """A run that tells when its program has started, and the record that the launcher has sent for it."""
+    run = launcher.run(payload("sh", "-c", "echo started", *words), **body)
+    record = launcher.record()
+    assert record.kind == "APPEND"
+    return run, record
+
+
+def has_started(run, seconds=0.3):
+    return bool(select.select([run.out], [], [], seconds)[0])
+
+
+def test_a_box_waits_for_its_record(slow_store):
+    run, record = ask(slow_store)
+    assert not has_started(run, 1) and keepers(slow_store) == []
+    slow_store.store.send(wire.ack(record.tag))
+    assert run.answer().done()["status"] == "success" and run.output() == b"started\n"
+
+
+def test_a_record_that_cannot_be_written_refuses_the_run(slow_store):
+    run, record = ask(slow_store)
+    slow_store.store.send(wire.ack(record.tag, "AUDIT", "the disk is full"))
+    refused(slow_store, run, "AUDIT", "not recorded", "the disk is full")
+    run, record = ask(slow_store)
+    slow_store.store.send(wire.ack(record.tag, "INTERNAL", "whatever"))  # to the caller it is the same
+    refused(slow_store, run, "AUDIT", "whatever")
+    run, record = ask(slow_store)
+    slow_store.store.send(wire.ack(record.tag))
+    assert run.answer().done()["status"] == "success"
+
+
+def test_a_store_that_does_not_answer_refuses_the_run(slow_store):
+    run, record = ask(slow_store)
+    begun = time.monotonic()
+    assert slow_store.run(b"", flags=wire.PROBE).answer().done()["status"] == "success"  # which needs no record
+    answer = run.answer()
+    assert answer.failure()[0] == "AUDIT" and "does not answer" in answer.failure()[2]
+    assert time.monotonic() - begun > 4
+    # Its answer was late, and is not taken for another's.
+    other, second = ask(slow_store)
+    slow_store.store.send(wire.ack(record.tag))
+    assert not has_started(other) and run.output() == b""
+    slow_store.store.send(wire.ack(second.tag))
+    assert other.answer().done()["status"] == "success"
+
+
+def test_who_hangs_up_before_the_record_is_written_gets_no_box(slow_store):
+    run, record = ask(slow_store)
+    run.socket.close()
+    slow_store.store.send(wire.ack(record.tag))
+    assert run.output() == b""  # nobody has the other end any more
+    run, record = ask(slow_store)
+    run.socket.shutdown(socket.SHUT_WR)  # a cancelled run is answered
+    slow_store.store.send(wire.ack(record.tag))
+    assert run.answer().done()["kill_reason"] == "cancelled"
+
+
+def test_runs_that_wait_for_their_records_have_places(parent):
+    with wire.Launcher(BUILD, parent=parent, by_hand=True, running=2) as launcher:
+        waiting = [ask(launcher) for _ in range(2)]
+        refused(launcher, launcher.run(payload("true")), "BUSY", "2 boxes")
+        for run, record in waiting:
+            launcher.store.send(wire.ack(record.tag))
+            assert run.answer().done()["status"] == "success"
+
+
+def test_more_records_than_the_launcher_waits_for(parent):
+    most = int(re.search(r"define GB_WITNESS_RUNS (\d+)", (wire.SRC / "launch/witness.h").read_text())[1])
+    with wire.Launcher(BUILD, parent=parent, by_hand=True, running=most + 10) as launcher:
+        waiting = [ask(launcher) for _ in range(most)]
+        refused(launcher, launcher.run(payload("true")), "AUDIT", "does not answer")
+        assert len({record.tag for _, record in waiting}) == most
+        for run, record in waiting:
+            launcher.store.send(wire.ack(record.tag, "AUDIT", "full"))
+            refused(launcher, run, "AUDIT", "full")
+        run, record = ask(launcher)
+        launcher.store.send(wire.ack(record.tag))
+        assert run.answer().done()["status"] == "success"
+
+
+def test_a_new_ceiling_does_not_change_a_run_that_is_recorded(slow_store, parent):
+    run, record = ask(slow_store, memory_mb=100)
+    wire.send(slow_store.control, message("CEILING", wire.ceiling(parent=parent + "/elsewhere", memory_mb=50)))
+    time.sleep(0.2)
+    slow_store.store.send(wire.ack(record.tag))
+    answer = run.answer()
+    assert answer.done()["status"] == "success"
+    assert json.loads(record.body[4 + 4 + 32 + 64 :])["policy_hash"] == json.loads(answer.receipt())["policy_hash"]
+
+
+def test_stop_waits_for_records(slow_store):
+    run, record = ask(slow_store)
+    wire.send(slow_store.control, message("STOP", b"\0" * 8))
+    time.sleep(0.2)
+    slow_store.store.send(wire.ack(record.tag))
+    assert run.answer().done()["status"] == "success"
+    assert slow_store.wait() == 0
+
+
+@pytest.mark.parametrize("what", ["a tag to come", "a tag twice", "a tag out of order", "no question", "not an answer"])
+def test_an_answer_that_nobody_asked_for_ends_the_launcher(slow_store, what):
+    waiting = [ask(slow_store) for _ in range(2)] if what != "no question" else []
+    tags = [record.tag for _, record in waiting]
+    answers = {
+        "a tag to come": lambda: [wire.ack(tags[1] + 1)],
+        "a tag twice": lambda: [wire.ack(tags[0]), wire.ack(tags[0])],
+        "a tag out of order": lambda: [wire.ack(tags[1])],
+        "no question": lambda: [wire.ack(0)],
+        "not an answer": lambda: [message("ROW", bytes(120))],
+    }[what]()
+    for answer in answers:
+        slow_store.store.send(answer)
+    assert slow_store.wait() == 1
+    assert b"no answer" in slow_store.process.stderr.read()
+    assert all(run.output() in (b"", b"started\n") for run, _ in waiting[:1]) and all(run.output() == b"" for run, _ in waiting[1:])
+
+
+@pytest.mark.parametrize("when", ["before", "while it waits"])
+def test_without_a_store_nothing_runs(slow_store, when):
+    run = ask(slow_store)[0] if when == "while it waits" else None
+    slow_store.hang_up()
+    refused(slow_store, run or slow_store.run(payload("true")), "AUDIT")
+    refused(slow_store, slow_store.run(payload("true")), "AUDIT")
+    assert slow_store.run(b"", flags=wire.PROBE).answer().done()["status"] == "success"
 
 
 # --- what is no message ends the launcher, and everything with it ---

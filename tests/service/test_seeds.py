@@ -91,6 +91,7 @@ def test_infinite_loop(service):
     result = execute(service, "while True: pass", limits={"timeout_seconds": 1})
     assert (result["success"], result["status"], result["was_killed"], result["kill_reason"]) == (False, "timeout", True, "timeout")
     assert result["exit_code"] is None and result["execution_time_ms"] >= 1000
+    assert result["error"] == "Execution timed out"  # the seeds' words, for whoever knows only their four fields
     assert time.monotonic() - start < 20
 
 
@@ -100,6 +101,7 @@ def test_memory(service):
     result = execute(service, "x = b'x' * (512 << 20); print(len(x))")
     assert (result["status"], result["was_killed"], result["kill_reason"]) == ("resource_exceeded", True, "memory")
     assert result["output"] == "" and result["enforced"]["limits"]["max_memory_mb"] == 256
+    assert result["error"].endswith("Execution exceeded its memory limit")
 
 
 def test_long_output(service):

@@ -8,6 +8,7 @@ import re
 import socket
 import struct
 import subprocess
+import threading
 
 SRC = pathlib.Path(__file__).resolve().parent.parent.parent / "src"
 MAGIC = 0x31424C47
@@ -137,10 +138,15 @@ class Run:
         os.close(self.err)
 
 
-class Launcher:
-    """A real glovebox-launch, with us as its supervisor, front and store."""
+def ack(tag, error="NONE", why=""):
+    """The store's answer to a record."""
+    return message("ACK", struct.pack("=qiii24s480s4x", 1, ERRORS.index(error), 0, 0, b"", why.encode()), tag=tag)
 
-    def __init__(self, build, env=None, **limit):
+
+class Launcher:
+    """A real glovebox-launch, with us as its supervisor, front and store. by_hand: what it asks the store is the test's to answer, too."""
+
+    def __init__(self, build, env=None, by_hand=False, **limit):
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control = control
         self.front, front = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -158,6 +164,26 @@ class Launcher:
         if not ready:
             raise AssertionError(self.process.communicate()[1].decode())
         assert ready.kind == "READY"
+        self.recorded = []
+        self.answering = threading.Thread(target=self.answer_all, daemon=True)
+        if not by_hand:
+            self.answering.start()
+
+    def answer_all(self):
+        """What the store does on a good day."""
+        while record := self.record(timeout=None):
+            self.recorded.append(record)
+            try:
+                self.store.send(ack(record.tag))
+            except OSError:
+                return
+
+    def record(self, timeout=60):
+        """The next record, or None when the launcher is gone or we have hung up."""
+        try:
+            return receive(self.store, timeout)
+        except (OSError, ValueError):
+            return None
 
     def run_raw(self, data, fds):
         """Sends bytes as a RUN, with a socket in front of the other descriptors."""
@@ -180,17 +206,13 @@ class Launcher:
         return Run(ours, out_r, err_r)
 
     def records(self):
-        """Bodies of the APPEND messages so far, acknowledged by nobody."""
-        found = []
-        self.store.setblocking(False)
-        while True:
-            try:
-                data = self.store.recv(1 << 17)
-            except BlockingIOError:
-                return found
-            if not data:
-                return found
-            found.append(data[16 + 4 + 4 + 32 + 64 :])
+        """Bodies of the records so far."""
+        return [record.body[4 + 4 + 32 + 64 :] for record in self.recorded]
+
+    def hang_up(self):
+        """As the store, for the launcher and for the thread that reads."""
+        self.store.shutdown(socket.SHUT_RDWR)
+        self.store.close()
 
     def wait(self, timeout=60):
         return self.process.wait(timeout)
@@ -199,6 +221,8 @@ class Launcher:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+        if self.answering.is_alive():
+            self.answering.join()  # the launcher's end is the end of its channel
         for sock in [self.control, self.front, self.store]:
             sock.close()
 

@@ -1,6 +1,8 @@
 /* The chain of records: what verification notices, and what retention leaves. */
 #include "audit_unit.h"
 
+#include "base/text.h"
+
 #include "audit/chain.h"
 
 #include <errno.h>
@@ -32,7 +34,7 @@ static void hash_is_pinned(void **state)
     uint8_t hash[GB_HASH_BYTES];
     char hex[2 * GB_HASH_BYTES + 1];
     gb_chain_hash(zeros, &r, hash);
-    gb_audit_hex(hash, hex);
+    gb_text_hex(hash, GB_HASH_BYTES, hex);
     assert_string_equal(hex, expected);
 }
 

@@ -3,8 +3,6 @@
 
 #include "base/log.h"
 
-#include <errno.h>
-
 static char text[16384];
 
 /* What goes to standard error in between is in `text` afterwards. */
@@ -88,21 +86,13 @@ static void huge(void **state)
     }
 }
 
-static void names(void **state)
-{
-    (void)state;
-    assert_int_equal(gb_log_parse_level("debug"), GB_LOG_DEBUG);
-    assert_int_equal(gb_log_parse_level("error"), GB_LOG_ERROR);
-    assert_int_equal(gb_log_parse_level("loud"), -EINVAL);
-    assert_int_equal(gb_log_parse_format("text"), GB_LOG_TEXT);
-    assert_int_equal(gb_log_parse_format(""), -EINVAL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(json_line), cmocka_unit_test(text_line), cmocka_unit_test(least_level),
-            cmocka_unit_test(huge),      cmocka_unit_test(names),
+            cmocka_unit_test(json_line),
+            cmocka_unit_test(text_line),
+            cmocka_unit_test(least_level),
+            cmocka_unit_test(huge),
     };
     return cmocka_run_group_tests_name("log", tests, unit_enter_dir, unit_leave_dir);
 }

@@ -272,13 +272,52 @@ static void lists(void **state)
     assert_false(gb_text_in_list("A", "a"));
 }
 
+static void hex(void **state)
+{
+    (void)state;
+    const uint8_t bytes[] = {0x00, 0x0f, 0xa5, 0xff};
+    uint8_t back[4] = {0};
+    char text[9];
+    gb_text_hex(bytes, sizeof(bytes), text);
+    assert_string_equal(text, "000fa5ff");
+    assert_int_equal(gb_text_unhex("000FA5ff", back, sizeof(back)), 0);
+    assert_memory_equal(back, bytes, sizeof(bytes));
+    static const char *const bad[] = {"", "000fa5f", "000fa5ff0", "000fa5fg", "0x0fa5ff", " 00fa5ff"};
+    for (size_t i = 0; i < LEN(bad); i++)
+        assert_int_equal(gb_text_unhex(bad[i], back, sizeof(back)), -EINVAL);
+}
+
+static void times(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t us;
+        const char *text;
+    } rows[] = {{0, "1970-01-01T00:00:00.000000Z"},
+                {1, "1970-01-01T00:00:00.000001Z"},
+                {-1, "1969-12-31T23:59:59.999999Z"},
+                {1700000000123456, "2023-11-14T22:13:20.123456Z"},
+                {INT64_MAX, "294247-01-10T04:00:54.775807Z"}};
+    for (size_t i = 0; i < LEN(rows); i++) {
+        char text[GB_TIME_BYTES];
+        gb_text_time(rows[i].us, text, sizeof(text));
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(parse_decimal),         cmocka_unit_test(print_decimal),
-            cmocka_unit_test(decimal_round_trip),    cmocka_unit_test(utf8_table),
-            cmocka_unit_test(utf8_every_code_point), cmocka_unit_test(find_binary),
-            cmocka_unit_test(relative_names),        cmocka_unit_test(lists),
+            cmocka_unit_test(hex),
+            cmocka_unit_test(times),
+            cmocka_unit_test(parse_decimal),
+            cmocka_unit_test(print_decimal),
+            cmocka_unit_test(decimal_round_trip),
+            cmocka_unit_test(utf8_table),
+            cmocka_unit_test(utf8_every_code_point),
+            cmocka_unit_test(find_binary),
+            cmocka_unit_test(relative_names),
+            cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "front/tls.h"
+#include "front/io.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -57,7 +57,7 @@ static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
-int tls_context(const char *certificate_pem, const char *key_pem, SSL_CTX **ret, struct gb_err *err)
+int io_tls_context(const char *certificate_pem, const char *key_pem, SSL_CTX **ret, struct gb_err *err)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     if (!ctx)
@@ -80,7 +80,7 @@ int tls_context(const char *certificate_pem, const char *key_pem, SSL_CTX **ret,
     return 0;
 }
 
-int tls_begin(struct conn *c)
+int io_begin(struct conn *c)
 {
     if (!c->policy->tls || c->listener->is_unix)
         return 0;
@@ -109,7 +109,7 @@ static ssize_t outcome(struct conn *c, int n)
     return -ECONNRESET;
 }
 
-ssize_t tls_read(struct conn *c, void *data, size_t len)
+ssize_t io_read(struct conn *c, void *data, size_t len)
 {
     if (c->tls)
         return outcome(c, SSL_read(c->tls, data, len > INT32_MAX ? INT32_MAX : (int)len));
@@ -120,7 +120,7 @@ ssize_t tls_read(struct conn *c, void *data, size_t len)
     return n < 0 ? -errno : n;
 }
 
-ssize_t tls_write(struct conn *c, const void *data, size_t len)
+ssize_t io_write(struct conn *c, const void *data, size_t len)
 {
     if (c->tls) {
         ssize_t n = outcome(c, SSL_write(c->tls, data, len > INT32_MAX ? INT32_MAX : (int)len));
@@ -133,12 +133,12 @@ ssize_t tls_write(struct conn *c, const void *data, size_t len)
     return n < 0 ? -errno : n;
 }
 
-bool tls_pending(const struct conn *c)
+bool io_pending(const struct conn *c)
 {
     return c->tls && SSL_pending(c->tls) > 0;
 }
 
-void tls_end(struct conn *c)
+void io_end(struct conn *c)
 {
     if (c->tls) {
         SSL_shutdown(c->tls); /* tells the client that nothing was cut off; we do not wait for the answer */
