@@ -46,6 +46,14 @@ static struct call *call_new(struct conn *c)
     return call;
 }
 
+/* The box has its copy, or there will be none. */
+static void drop_request(struct call *call)
+{
+    request_done(&call->request);
+    call->front->held -= call->held;
+    call->held = 0;
+}
+
 static void call_free(struct call *call)
 {
     struct front *f = call->front;
@@ -56,7 +64,7 @@ static void call_free(struct call *call)
     gb_loop_at(f->loop, &call->timer, 0);
     run_done(call);
     sched_leave(call);
-    request_done(&call->request);
+    drop_request(call);
     gb_result_done(&call->result);
     free(call->skipped);
     free(call->enforced);
@@ -237,7 +245,9 @@ void call_start(struct call *call)
                call->stream != STREAM_NONE ? gb_clock_us() + KEEP_ALIVE_US : 0);
     if (!call->probe)
         metrics_observe(&call->front->metrics.start, gb_clock_us() - call->start_us);
-    if (run_start(call, call->probe, &err))
+    int r = run_start(call, call->probe, &err);
+    drop_request(call);
+    if (r)
         call_ran(call, &err);
 }
 
@@ -399,19 +409,23 @@ void call_begin(struct conn *c, bool seeds)
         return;
     }
     call->seeds = seeds;
+    call->request.runtime = &gb_runtimes[0];
+    /* First whether it may run, then what it is: reading is work, too. */
+    if (sched_admit(call, &retry_s, &err)) {
+        refuse(call, &err, retry_s);
+        return;
+    }
     if (request_read(call->policy->config, seeds, c->x->body.data ? c->x->body.data : "", c->x->body.len,
                      &call->request, &err)) {
         refuse(call, &err, 0);
         return;
     }
-    gb_buf_done(&c->x->body); /* everything that matters of it is in the request now */
+    call->held = 2 * c->x->body.len; /* as JSON, and for the launcher */
+    call->front->held += call->held;
+    conn_drop_body(c);
     call->stream = wanted_stream(c, &call->request);
     if (!claim_key(call)) {
         call_free(call);
-        return;
-    }
-    if (sched_admit(call, &retry_s, &err)) {
-        refuse(call, &err, retry_s);
         return;
     }
     screen(call);
@@ -443,11 +457,6 @@ void call_probe(struct conn *c)
     call->timer.fire = timer_fired;
     if (sched_admit(call, &retry_s, &err)) {
         refuse(call, &err, retry_s);
-        return;
-    }
-    if (call->front->running >= call->policy->config->boxes.running) {
-        gb_err_set(&err, GB_ERR_QUEUE, 0, "all boxes are in use");
-        refuse(call, &err, 1);
         return;
     }
     c->call = call;

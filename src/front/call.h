@@ -32,6 +32,7 @@ struct call {
     bool probe, cancelled, ran, has_slot, by_unix;
     enum call_stream stream;
     struct request request;
+    size_t held; /* its part of front->held */
 
     struct gb_finding findings[GB_FINDINGS];
     size_t finding_count;

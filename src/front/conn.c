@@ -20,6 +20,7 @@
 #define LINGER_MS 2000
 /* What the kernel takes for a client who does not read; without this, megabytes of its memory for each. */
 #define UNSENT_MOST 131072
+#define TAKEN_LEAST 16384 /* that a client must take in http.write_seconds */
 
 static void close_conn(struct conn *c);
 
@@ -60,11 +61,17 @@ void conn_set_state(struct conn *c, enum conn_state state)
 
 /* --- the end --- */
 
+void conn_drop_body(struct conn *c)
+{
+    c->front->held -= c->x->body.len;
+    gb_buf_done(&c->x->body);
+}
+
 static void end_exchange(struct conn *c)
 {
     if (!c->x)
         return;
-    gb_buf_done(&c->x->body);
+    conn_drop_body(c);
     free(c->x);
     c->x = NULL;
 }
@@ -144,7 +151,7 @@ static void finish_reply(struct conn *c)
         linger(c);
         return;
     }
-    gb_buf_done(&x->body);
+    conn_drop_body(c);
     const size_t rest = x->in_len - x->head_bytes;
     if (!rest && !io_pending(c)) {
         end_exchange(c);
@@ -189,8 +196,13 @@ static bool flush(struct conn *c)
             return false;
         }
         c->out_at += (size_t)n;
-        if (c->state == CONN_REPLY)
-            set_deadline(c); /* the client reads: it has time again */
+        c->taken += (size_t)n;
+        /* A client that reads has time again, but not for every byte. */
+        if ((c->state == CONN_REPLY || c->state == CONN_CALL) &&
+            (c->taken >= TAKEN_LEAST || !conn_backlog(c))) {
+            c->taken = 0;
+            set_deadline(c);
+        }
     }
     if (c->out.size > OUT_KEEP)
         gb_buf_done(&c->out);
@@ -260,11 +272,11 @@ static bool take_body(struct conn *c)
         used = decoded = have < x->body_left ? have : (size_t)x->body_left;
         x->body_left -= used;
     }
-    gb_buf_add(&x->body, data, decoded);
+    c->front->held += gb_buf_add(&x->body, data, decoded);
     memmove(data, data + used, have - used);
     x->in_len -= used;
-    if (x->body.failed) {
-        refuse(c, 503, GB_ERR_BUSY, "no memory for the body");
+    if (x->body.failed || c->front->held > FRONT_HELD) {
+        refuse(c, 503, GB_ERR_BUSY, "too many large requests at once");
         return false;
     }
     return x->http.chunked ? x->chunks.done : !x->body_left;
@@ -365,8 +377,11 @@ void conn_advance(struct conn *c)
             ;
     } while (!c->closed && is_reading(c) && io_pending(c) && fill(c));
     c->advancing = false;
-    if (!c->closed && flush(c) && c->state != CONN_LINGER)
-        watch(c);
+    if (c->closed || !flush(c) || c->state == CONN_LINGER)
+        return;
+    watch(c);
+    if (c->call)
+        call_client_reads(c->call);
 }
 
 static void ready(struct gb_source *source, uint32_t events)
@@ -411,12 +426,9 @@ static const char turned_away[] =
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
         "Connection: close\r\n\r\n";
 
-/* All places are taken: the connection that has idled longest makes room, if there is one. */
-static bool make_room(struct front *f)
+bool conn_evict(struct front *f)
 {
     struct conn *oldest = NULL;
-    if (f->conn_count < f->policy->config->http.connections)
-        return true;
     for (struct conn *c = f->conns; c; c = c->next)
         if (c->state == CONN_HEAD && !c->x && (!oldest || c->timer.at_us < oldest->timer.at_us))
             oldest = c;
@@ -427,7 +439,7 @@ static bool make_room(struct front *f)
 
 void conn_accept(struct front *f, const struct listener *listener, int fd)
 {
-    struct conn *c = make_room(f) ? calloc(1, sizeof(*c)) : NULL;
+    struct conn *c = f->conn_count < f->conn_most || conn_evict(f) ? calloc(1, sizeof(*c)) : NULL;
     if (!c) {
         (void)!send(fd, turned_away, sizeof(turned_away) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         close(fd);

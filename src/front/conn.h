@@ -47,7 +47,7 @@ struct conn {
     int64_t peer_uid; /* -1: not known (yet) */
     struct exchange *x;
     struct gb_buf out;
-    size_t out_at;
+    size_t out_at, taken; /* written; since the deadline was set */
     /* Who is to be told that the client has left, or that it can take more; NULL if nobody. */
     struct call *call;
     struct query *query; /* a question to the store */
@@ -59,6 +59,10 @@ void conn_accept(struct front *f, const struct listener *listener, int fd);
 /* To be called when a reply was made outside of the connection's own handlers. */
 void conn_advance(struct conn *c);
 void conn_set_state(struct conn *c, enum conn_state state);
+/* The body was used, or is not wanted any more. */
+void conn_drop_body(struct conn *c);
+/* The connection that has idled longest makes room, if there is one. */
+bool conn_evict(struct front *f);
 /* Bytes that wait for a slow reader. */
 size_t conn_backlog(const struct conn *c);
 /* Ends idle connections and those that are idle next. */

@@ -23,6 +23,7 @@
 
 #define FRONT_LISTENERS GB_CONFIG_LISTEN
 #define FRONT_CHUNK     65536
+#define FRONT_HELD      ((size_t)256 << 20) /* of bodies that are read and requests that wait, together */
 
 /* One generation of the configuration. Calls and connections that began under it keep it. */
 struct policy {
@@ -61,7 +62,8 @@ struct front {
 
     struct conn *conns, *closed_conns;
     struct gb_timer sweep;
-    int64_t conn_count;
+    int64_t conn_count, conn_most;
+    size_t held;                         /* see FRONT_HELD */
     struct call *calls;                  /* all, newest first */
     struct call *waiting, **waiting_end; /* for a slot, oldest first */
     int64_t active, running;             /* calls admitted; boxes asked for */
@@ -74,8 +76,8 @@ struct front {
     struct gb_screen *screen;
     struct gb_rules *rules;
     struct metrics metrics;
-    int64_t box_seen_us; /* when a box was last started with success */
-    bool probing;        /* a box is being started to see that it can be done */
+    int64_t box_seen_us, box_failed_us; /* when a box last ran, and last could not be made */
+    bool probing;                       /* a box is being started to see that it can be done */
     bool draining, handing_out;
     uid_t own_uid; /* the user that started the service */
     /* too large for a stack; used within one handler at a time */

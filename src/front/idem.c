@@ -40,26 +40,32 @@ static bool is_running(const struct idem_entry *e)
     return e->expires_us == INT64_MAX;
 }
 
-/* The stored reply that would expire first makes room. */
-static bool drop_oldest(struct idem *table)
+/* The stored reply that would expire first makes room: of the same principal if he has one, so that nobody
+ * pushes out what others will ask for. */
+static bool drop_oldest(struct idem *table, const char *principal)
 {
     struct idem_entry *oldest = NULL;
+    bool own = false;
     for (size_t i = 0; i < ENTRIES; i++) {
         struct idem_entry *e = &table->entries[i];
-        if (e->expires_us && !is_running(e) && (!oldest || e->expires_us < oldest->expires_us))
+        const bool mine = !strcmp(e->principal, principal);
+        if (!e->expires_us || is_running(e) || (own && !mine))
+            continue;
+        if (!oldest || (mine && !own) || e->expires_us < oldest->expires_us)
             oldest = e;
+        own = own || mine;
     }
     if (oldest)
         idem_drop(table, oldest);
     return oldest != NULL;
 }
 
-static struct idem_entry *find_free(struct idem *table)
+static struct idem_entry *find_free(struct idem *table, const char *principal)
 {
     for (size_t i = 0; i < ENTRIES; i++)
         if (!table->entries[i].expires_us)
             return &table->entries[i];
-    return drop_oldest(table) ? find_free(table) : NULL;
+    return drop_oldest(table, principal) ? find_free(table, principal) : NULL;
 }
 
 static bool is_key(struct gb_slice key)
@@ -90,7 +96,7 @@ int idem_claim(struct idem *table, const char *principal, struct gb_slice key, c
         *ret_reply = &e->reply;
         return 1;
     }
-    struct idem_entry *e = find_free(table);
+    struct idem_entry *e = find_free(table, principal);
     if (!e)
         return gb_err_set(err, GB_ERR_BUSY, 0, "too many calls with an Idempotency-Key at once");
     *e = (struct idem_entry){.expires_us = INT64_MAX};
@@ -103,7 +109,7 @@ int idem_claim(struct idem *table, const char *principal, struct gb_slice key, c
 
 void idem_keep(struct idem *table, struct idem_entry *entry, const char *reply, size_t len)
 {
-    while (len <= REPLY_MOST && table->bytes + len > BYTES_MOST && drop_oldest(table))
+    while (len <= REPLY_MOST && table->bytes + len > BYTES_MOST && drop_oldest(table, entry->principal))
         ;
     entry->reply.max = len;
     if (len > REPLY_MOST || gb_buf_add(&entry->reply, reply, len) != len) {

@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define CONTROL     3
@@ -102,6 +103,26 @@ static void stop(struct front *f)
     front_check_drained(f);
 }
 
+/* Descriptors that connections must leave to boxes and to ourselves. */
+static int64_t files_kept(const struct gb_config *config)
+{
+    return 8 * (config->boxes.running + 16) + 64;
+}
+
+/* The limit is fixed at the start, and may be lower than was asked for: boxes come before connections. */
+static void set_room(struct front *f)
+{
+    const struct gb_config *config = f->policy->config;
+    struct rlimit limit;
+    f->conn_most = config->http.connections;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || (int64_t)limit.rlim_cur >= f->conn_most + files_kept(config))
+        return;
+    const int64_t left = (int64_t)limit.rlim_cur - files_kept(config);
+    f->conn_most = left > 1 ? left : 1;
+    gb_log(GB_LOG_WARN, "fewer connections than configured: the limit of open files (ulimit -n) is too low",
+           GB_I("connections", f->conn_most));
+}
+
 static void reload(struct front *f, int fd)
 {
     struct policy *fresh = NULL;
@@ -112,6 +133,7 @@ static void reload(struct front *f, int fd)
     }
     policy_unref(f->policy);
     f->policy = fresh;
+    set_room(f);
     gb_log_init("front", (enum gb_log_level)fresh->config->log_level,
                 (enum gb_log_format)fresh->config->log_format);
     gb_log(GB_LOG_INFO, "new configuration in use");
@@ -155,6 +177,8 @@ static void launch_received(struct channel *ch, struct gb_msg *msg)
 static void turn_away(struct listener *l)
 {
     struct front *f = l->front;
+    if (conn_evict(f))
+        return; /* there is one now */
     if (f->spare_fd >= 0)
         close(TAKE_FD(f->spare_fd));
     AUTO_FD fd = accept4(l->source.fd, NULL, NULL, SOCK_CLOEXEC);
@@ -174,8 +198,10 @@ static void client_waits(struct gb_source *source, uint32_t events)
             conn_accept(l->front, l, fd);
         else if (errno == EMFILE || errno == ENFILE)
             turn_away(l);
-        else if (errno != EINTR && errno != ECONNABORTED)
+        else if (errno == EAGAIN)
             return;
+        else if (errno == EINVAL || errno == EBADF)
+            front_fail("a listening socket does not listen any more");
     }
 }
 
@@ -197,7 +223,7 @@ static int listen_on(struct front *f, int fd)
 static int confine(const struct front *f, struct gb_err *err)
 {
     const struct gb_config *config = f->policy->config;
-    const int64_t files = config->http.connections + 8 * (config->boxes.running + 16) + 64;
+    const int64_t files = config->http.connections + files_kept(config);
     const struct gb_confine c = {.name = "front",
                                  .uid = GB_UID_FRONT,
                                  .root_fd = -1,
@@ -259,8 +285,9 @@ int main(void)
     gb_msg_done(&front.msg);
     if (r) {
         gb_log(GB_LOG_ERROR, "cannot start", GB_S("error", err.text));
-        return 1;
+        _exit(1);
     }
+    set_room(&front);
     r = gb_msg_send(CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0);
     if (!r)
         r = gb_loop_run(front.loop);

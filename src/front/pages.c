@@ -39,9 +39,16 @@ void pages_is_ready(struct conn *c)
     status_reply(c, "ready");
 }
 
+/* Whoever is busy making boxes can make boxes: the queue, not a load balancer, is for that. */
+static bool has_proof(const struct front *f)
+{
+    const bool busy = f->running >= f->policy->config->boxes.running && f->box_failed_us <= f->box_seen_us;
+    return !f->draining && (busy || (f->box_seen_us && gb_clock_us() - f->box_seen_us < READY_US));
+}
+
 void pages_ready(struct conn *c)
 {
-    if (!c->front->draining && c->front->box_seen_us && gb_clock_us() - c->front->box_seen_us < READY_US)
+    if (has_proof(c->front))
         pages_is_ready(c);
     else if (c->front->probing)
         c->wants_ready = true; /* a box for everybody who asks, key or no key, would use them up */

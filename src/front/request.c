@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <math.h>
 #include <openssl/evp.h>
-#include <sha2.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -324,13 +323,23 @@ static int build_payload(struct reader *in)
     return lost ? gb_err_set(in->err, GB_ERR_BUSY, ENOMEM, "keep the request") : 0;
 }
 
-/* Names that mean the same request have the same hash, however the JSON was written. */
+/* Over what will run, so that the same call has the same hash however its JSON was written. */
 static int hash_request(struct request *r, struct gb_err *err)
 {
-    AUTO_FREE char *text = json_dumps(r->json, JSON_COMPACT | JSON_SORT_KEYS);
-    if (!text)
-        return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "keep the request");
-    SHA256Data((const uint8_t *)text, strlen(text), r->sha256);
+    uint8_t hash[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    const bool good = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) &&
+                      EVP_DigestUpdate(ctx, &r->limits, sizeof(r->limits)) &&
+                      EVP_DigestUpdate(ctx, &r->payload.len, sizeof(r->payload.len)) &&
+                      EVP_DigestUpdate(ctx, r->payload.data, r->payload.len) &&
+                      EVP_DigestUpdate(ctx, r->input ? "+" : "-", 1) &&
+                      (!r->input || EVP_DigestUpdate(ctx, r->input, r->input_len)) &&
+                      EVP_DigestFinal_ex(ctx, hash, &len);
+    EVP_MD_CTX_free(ctx);
+    if (!good)
+        return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "hash the request");
+    gb_text_hex(hash, len, r->sha256);
     return 0;
 }
 
@@ -366,5 +375,7 @@ void request_done(struct request *r)
 {
     gb_buf_done(&r->payload);
     json_decref(r->json);
-    *r = (struct request){0};
+    r->json = NULL;
+    r->code = r->input = NULL;
+    r->code_len = r->input_len = 0;
 }

@@ -135,6 +135,10 @@ bool route_find(struct conn *c)
         r = gb_err_set(&err, GB_ERR_METHOD, 0, "this path takes: %s", allow);
         snprintf(header, sizeof(header), "Allow: %s\r\n", allow);
     }
+    if (!r && !route->json && c->x->http.content_length)
+        r = gb_err_set(&err, GB_ERR_USAGE, 0, "this request takes no body");
+    if (!r && !route->json)
+        c->x->body.max = 0; /* chunks can still be empty */
     if (!r && route->json && !has_json_type(&c->x->http))
         r = gb_err_set(&err, GB_ERR_MEDIA, 0, "Content-Type must be application/json");
     if (r)
@@ -146,11 +150,5 @@ bool route_find(struct conn *c)
 
 void route_call(struct conn *c)
 {
-    struct gb_err err;
-    if (!c->x->route->json && c->x->body.len) {
-        gb_err_set(&err, GB_ERR_USAGE, 0, "this request takes no body");
-        reply_problem(c, 0, &err, "");
-        return;
-    }
     c->x->route->answer(c);
 }

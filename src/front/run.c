@@ -118,16 +118,19 @@ static int add_file(struct call *call, const struct gb_file *file, const char *s
         out->skipped = "is more than the 16 MiB that come back in one reply";
         return 0;
     }
-    *bytes += file->len;
     /* Text is sanitised as output is; what is not text comes back as it is. */
-    AUTO_BUF clean = {.max = file->len * 2 + 4096};
+    AUTO_BUF clean = {.max = REPLY_FILES_BYTES - *bytes};
     if (call->policy->config->sanitise && gb_text_find_binary(file->data, file->len) == file->len) {
         struct gb_redact *r = gb_redact_new(call->front->rules, GB_REDACT_HOLD);
         int error = r ? gb_redact_feed(r, file->data, file->len, true, &clean) : -ENOMEM;
         call->redactions += r ? gb_redact_hits(r) : 0;
         gb_redact_free(r);
-        if (error || clean.failed || gb_buf_truncated(&clean))
+        if (error || clean.failed)
             return -ENOMEM;
+        if (gb_buf_truncated(&clean)) { /* marks can be longer than what they stand for */
+            out->skipped = "is more than the 16 MiB that come back in one reply";
+            return 0;
+        }
         out->len = clean.len;
         out->data = clean.data ? TAKE_PTR(clean.data) : strdup("");
     } else {
@@ -136,6 +139,7 @@ static int add_file(struct call *call, const struct gb_file *file, const char *s
         if (out->data)
             memcpy(out->data, file->data, file->len);
     }
+    *bytes += out->len;
     return out->data ? 0 : -ENOMEM;
 }
 
@@ -198,8 +202,11 @@ static void keeper_ready(struct gb_source *source, uint32_t events)
             take_result(call, msg, &err);
         gb_msg_done(msg);
     }
-    if (err.code == GB_ERR_NONE)
+    const int status = gb_err_http_status((enum gb_error_code)err.code);
+    if (status < 500)
         call->front->box_seen_us = gb_clock_us();
+    else
+        call->front->box_failed_us = gb_clock_us();
     run_done(call);
     call_ran(call, &err);
 }

@@ -58,9 +58,11 @@ static void write_head(struct conn *c, int status, const char *type, const char 
                   "X-Request-Id: %s\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s",
                   c->x->id, c->keep_alive ? "" : "Connection: close\r\n", headers);
     const struct gb_http_header *origin = c->x->head_bytes ? gb_http_find(&c->x->http, "Origin", NULL) : NULL;
-    if (origin && auth_origin_listed(c->policy->config, origin->value))
-        gb_buf_printf(&c->out, "Access-Control-Allow-Origin: %.*s\r\nVary: Origin\r\n",
-                      (int)origin->value.len, origin->value.data);
+    if (origin && auth_origin_listed(c->policy->config, origin->value)) {
+        gb_buf_puts(&c->out, "Access-Control-Allow-Origin: ");
+        gb_buf_add(&c->out, origin->value.data, origin->value.len);
+        gb_buf_puts(&c->out, "\r\nVary: Origin\r\n");
+    }
     c->x->status = status;
     metrics_reply(&c->front->metrics, status);
 }

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -145,6 +146,29 @@ int gb_listen_open(const char *text, struct gb_listen *ret, struct gb_err *err)
     write_text(&l);
     *ret = l;
     return 0;
+}
+
+/* Listens, where we said that we do? (A port that the kernel chose is lost with a shutdown.) */
+static bool is_sound(const struct gb_listen *l)
+{
+    struct pollfd p = {.fd = l->fd};
+    struct sockaddr_storage now = {0};
+    socklen_t len = sizeof(now);
+    if (l->address.addr.ss_family != AF_UNIX && listen(l->fd, BACKLOG))
+        return false;
+    return poll(&p, 1, 0) >= 0 && !(p.revents & (POLLHUP | POLLERR)) &&
+           !getsockname(l->fd, (struct sockaddr *)&now, &len) && len == l->address.len &&
+           !memcmp(&now, &l->address.addr, len);
+}
+
+int gb_listen_mend(struct gb_listen *l, struct gb_err *err)
+{
+    char text[sizeof(l->text)];
+    if (is_sound(l))
+        return 0;
+    snprintf(text, sizeof(text), "%s", l->text);
+    gb_listen_close(l);
+    return gb_listen_open(text, l, err);
 }
 
 void gb_listen_close(struct gb_listen *l)

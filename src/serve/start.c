@@ -106,8 +106,12 @@ static int tell_front(struct gb_service *s, struct gb_err *err)
     fds[count++] = s->pair[FRONT_STORE][0];
     fds[count++] = s->diag_fd < 0 ? mute : s->diag_fd;
     fds[count++] = config;
-    for (size_t i = 0; i < s->listen_count; i++)
+    for (size_t i = 0; i < s->listen_count; i++) {
+        int r = gb_listen_mend(&s->listen[i], err);
+        if (r)
+            return r;
         fds[count++] = s->listen[i].fd;
+    }
     int r = gb_msg_send(s->children[GB_CHILD_FRONT].channel.fd, GB_MSG_START_FRONT, 0, NULL, NULL, 0, fds,
                         count);
     close_end(&s->pair[FRONT_LAUNCH][0]);

@@ -18,6 +18,7 @@
 #include <linux/netlink.h>
 #include <linux/perf_event.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -160,6 +161,13 @@ static bool fast_open_sendmsg(void)
 static bool fast_open_sendmmsg(void)
 {
     return fast_open(by_sendmmsg);
+}
+
+/* What is set on a listening socket stays for the next front. */
+static bool socket_option(void)
+{
+    const int seconds = 3600;
+    return !setsockopt(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
 }
 
 static socklen_t unix_address(struct sockaddr_un *un, const char *name)
@@ -378,6 +386,7 @@ static const struct {
         {"make_directory", make_directory},
         {"open_handle", open_handle},
         {"tcp", tcp},
+        {"socket_option", socket_option},
         {"fast_open_sendto", fast_open_sendto},
         {"fast_open_sendmsg", fast_open_sendmsg},
         {"fast_open_sendmmsg", fast_open_sendmmsg},

@@ -49,8 +49,8 @@ def test_no_queue(start_service):
     with Stream(service, FOREVER) as stream:
         stream.until("stdout")
         problem(service.request("POST", "/execute", call("print(1)")), 503, "queue_full")
-        # Whoever wants to know whether a box can be started is told too, and what needs none is served.
-        problem(service.request("GET", "/readyz"), 503, "queue_full")
+        # Busy is not broken: the queue says no, a load balancer need not.
+        assert service.request("GET", "/readyz").status == 200
         assert service.request("GET", "/healthz").status == 200
         assert service.request("GET", "/v1/executions").status == 200
     until_free(service)
@@ -134,6 +134,16 @@ def test_connections(start_service):
         wire.close()
 
 
+def test_boxes_that_open_all_they_can(start_service):
+    """Each box has its own limit of descriptors; the service has as many as before."""
+    service = start_service({"boxes": {"running": 8}})
+    code = "import os\nn = 0\ntry:\n    while True:\n        os.dup(0); n += 1\nexcept OSError as e:\n    print(e.errno, n)\n"
+    with concurrent.futures.ThreadPoolExecutor(50) as pool:
+        replies = [pool.submit(service.execute, code, limits={"max_open_files": 4096}) for _ in range(50)]
+        assert service.request("GET", "/healthz").status == 200
+        assert {reply.result()["output"] for reply in replies} == {"24 4093\n"}
+
+
 # --- keys ---
 
 
@@ -165,11 +175,12 @@ def test_rate_comes_back(start_service):
         assert wire.reply().status == 200
 
 
-def test_bad_requests_cost_nothing(start_service):
-    service = start_service({"keys": api.keys(slow={"rate_per_minute": 1})})
-    for _ in range(3):
-        problem(service.request("POST", "/execute", {}, bearer("slow")), 422, "invalid_request")
+def test_bad_requests_count(start_service):
+    """Finding out that a request is bad is work, too: it is one of the key's calls."""
+    service = start_service({"keys": api.keys(slow={"rate_per_minute": 2})})
+    problem(service.request("POST", "/execute", {}, bearer("slow")), 422, "invalid_request")
     assert service.request("POST", "/execute", call("eval('1')"), bearer("slow")).status == 200
+    problem(service.request("POST", "/execute", {}, bearer("slow")), 429, "rate_limited")
 
 
 def test_boxes_of_a_key(start_service):

@@ -33,6 +33,7 @@ ATTACKS = {
     "make_directory": (ABSENT, "landlock+seccomp", ABSENT),
     "open_handle": ("root+landlock+caps+seccomp", "root+landlock+caps+seccomp", "caps+seccomp"),
     "tcp": ("net+landlock+seccomp", "net+landlock+seccomp", "net+seccomp"),
+    "socket_option": ("seccomp", ABSENT, ABSENT),
     "fast_open_sendto": ("seccomp", ABSENT, ABSENT),
     "fast_open_sendmsg": ("seccomp", ABSENT, ABSENT),
     "fast_open_sendmmsg": ("seccomp", ABSENT, ABSENT),
