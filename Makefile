@@ -7,7 +7,7 @@ BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-
 	libjansson-dev libyaml-dev libpcre2-dev libsqlite3-dev zlib1g-dev libssl-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-pytest-timeout libcmocka-dev clang-format clang-tidy \
 	python3-numpy python3-pandas python3-matplotlib nodejs git perl g++ util-linux \
-	qemu-system-x86 busybox-static cpio \
+	qemu-system-x86 busybox-static cpio systemd procps \
 	clang python3-jsonschema python3-yaml sqlite3 openssl curl
 BENCH_PACKAGES := $(BUILD_PACKAGES) bubblewrap
 

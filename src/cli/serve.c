@@ -85,13 +85,28 @@ static const struct option_row options[] = {
         {"-h", NULL, NULL, set_flag},
 };
 
-static int try_box(const char *cgroup_parent, const char *allow_degraded, struct gb_err *err)
+static int set_limits(struct gb_run *run, const struct gb_limits *limits)
+{
+    int r = 0;
+    for (size_t i = 0; !r && i < gb_limit_count; i++) {
+        char text[32];
+        gb_text_decimal(gb_limits_get(limits, &gb_limit_rows[i]), gb_limit_rows[i].decimals, text,
+                        sizeof(text));
+        r = gb_run_set_limit(run, gb_limit_rows[i].key, text);
+    }
+    return r;
+}
+
+static int try_box(const struct gb_limits *limits, const char *cgroup_parent, const char *allow_degraded,
+                   struct gb_err *err)
 {
     static const char *const argv[] = {"true", NULL};
     struct gb_run *run = gb_run_new();
     if (!run)
         return gb_err_set(err, GB_ERR_INTERNAL, ENOMEM, "try a box");
-    int r = *cgroup_parent ? gb_run_set_cgroup_parent(run, cgroup_parent) : 0;
+    int r = set_limits(run, limits);
+    if (!r && *cgroup_parent)
+        r = gb_run_set_cgroup_parent(run, cgroup_parent);
     if (!r && *allow_degraded)
         r = gb_run_allow_degraded(run, allow_degraded);
     if (!r)
@@ -114,7 +129,7 @@ static int check(const struct serve *s)
     AUTO_CONFIG config = NULL;
     if (gb_config_load(s->options.file, s->options.overrides, s->options.override_count, &config, &err))
         return complain("%s", err.text);
-    if (try_box(config->cgroup_parent ? config->cgroup_parent : "",
+    if (try_box(&config->limits, config->cgroup_parent ? config->cgroup_parent : "",
                 config->allow_degraded ? config->allow_degraded : "", &err)) {
         complain("this host cannot start a box: %s", err.text);
         return EXIT_NOT_SERVED;

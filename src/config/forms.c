@@ -56,11 +56,6 @@ static int parse_unix(const char *text, struct gb_config_address *ret, struct gb
     return 0;
 }
 
-static bool is_loopback(const struct in6_addr *a)
-{
-    return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
-}
-
 int gb_config_parse_address(const char *text, struct gb_config_address *ret, struct gb_err *err)
 {
     *ret = (struct gb_config_address){0};
@@ -82,10 +77,13 @@ int gb_config_parse_address(const char *text, struct gb_config_address *ret, str
         host[len - 1] = '\0';
         if (inet_pton(AF_INET6, host + 1, &in6->sin6_addr) != 1)
             return bad_address(err, text, "is no address");
+        /* Our IPv6 sockets take IPv6 only, so it could not be bound. */
+        if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+            return bad_address(err, text, "is an IPv4 address in disguise");
         in6->sin6_family = AF_INET6;
         in6->sin6_port = htons((uint16_t)port);
         ret->len = sizeof(*in6);
-        ret->loopback = is_loopback(&in6->sin6_addr);
+        ret->loopback = IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
         return 0;
     }
     if (inet_pton(AF_INET, host, &in->sin_addr) != 1)
@@ -100,9 +98,10 @@ int gb_config_parse_address(const char *text, struct gb_config_address *ret, str
 const char *gb_form_address(char *text)
 {
     struct gb_config_address address;
-    return gb_config_parse_address(text, &address, NULL) ? "write 127.0.0.1:8640, [::1]:8640 (numbers, not "
-                                                           "names) or unix:/path (absolute, up to 107 bytes)"
-                                                         : NULL;
+    return gb_config_parse_address(text, &address, NULL)
+                   ? "write 127.0.0.1:8640, [::1]:8640 (numbers, not names; IPv4 as such, not as "
+                     "[::ffff:127.0.0.1]) or unix:/path (absolute, up to 107 bytes)"
+                   : NULL;
 }
 
 /* As gb_run_set_cgroup_parent takes it, and short enough for the message to the launcher. */

@@ -121,12 +121,19 @@ static void outcome_text(const struct call *call, struct gb_buf *out)
     gb_json_close(&j, '}');
 }
 
+static void note_ack(struct front *f, const struct gb_msg_ack *ack)
+{
+    const bool failed = ack->err.code != GB_ERR_NONE;
+    f->unrecorded_us = failed ? gb_clock_us() : 0;
+    f->metrics.audit_failed += failed;
+}
+
 static void outcome_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
 {
     struct call *call = GB_OWNER(wait, struct call, wait);
     struct front *f = call->front;
+    note_ack(f, ack);
     if (ack->err.code != GB_ERR_NONE) {
-        metrics_count(&f->metrics.audit_failed);
         gb_log(GB_LOG_ERROR, "outcome not recorded", GB_S("id", call->id), GB_S("error", ack->err.text));
         call->err = ack->err; /* a result that has no record is not given out */
     }
@@ -202,10 +209,10 @@ static void timer_fired(struct gb_timer *timer)
 static void intent_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
 {
     struct call *call = GB_OWNER(wait, struct call, wait);
+    note_ack(call->front, ack);
     if (ack->err.code != GB_ERR_NONE) {
         /* Not recorded, so not run; and there is no intent that an outcome could belong to. */
         struct conn *c = call->conn;
-        metrics_count(&call->front->metrics.audit_failed);
         gb_log(GB_LOG_ERROR, "intent not recorded", GB_S("id", call->id), GB_S("error", ack->err.text));
         if (c)
             reply_later(c, &ack->err, 5);

@@ -76,6 +76,7 @@ struct front {
     struct gb_screen *screen;
     struct gb_rules *rules;
     struct metrics metrics;
+    int64_t unrecorded_us;              /* when a record was last refused; 0: the last one was written */
     int64_t box_seen_us, box_failed_us; /* when a box last ran, and last could not be made */
     bool probing;                       /* a box is being started to see that it can be done */
     bool draining, handing_out;

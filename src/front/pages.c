@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define READY_US   2000000 /* a box that was started so recently is proof enough */
-#define PAGE_BYTES ((size_t)8 << 20)
-#define LIST_MOST  100
-#define LIST_USUAL 20
+#define READY_US      2000000 /* a box that was started so recently is proof enough */
+#define UNRECORDED_US 5000000 /* then it is worth another try */
+#define PAGE_BYTES    ((size_t)8 << 20)
+#define LIST_MOST     100
+#define LIST_USUAL    20
 
 /* --- about the service --- */
 
@@ -48,9 +49,14 @@ static bool has_proof(const struct front *f)
 
 void pages_ready(struct conn *c)
 {
-    if (has_proof(c->front))
+    struct front *f = c->front;
+    if (f->unrecorded_us && gb_clock_us() - f->unrecorded_us < UNRECORDED_US) {
+        struct gb_err err;
+        gb_err_set(&err, GB_ERR_AUDIT, 0, "calls are refused: their records could not be written");
+        reply_problem(c, 0, &err, "");
+    } else if (has_proof(f))
         pages_is_ready(c);
-    else if (c->front->probing)
+    else if (f->probing)
         c->wants_ready = true; /* a box for everybody who asks, key or no key, would use them up */
     else
         call_probe(c);

@@ -323,7 +323,8 @@ static int build_payload(struct reader *in)
     return lost ? gb_err_set(in->err, GB_ERR_BUSY, ENOMEM, "keep the request") : 0;
 }
 
-/* Over what will run, so that the same call has the same hash however its JSON was written. */
+/* Over what will run and within which limits, so that white space and the order of fields make no difference.
+ */
 static int hash_request(struct request *r, struct gb_err *err)
 {
     uint8_t hash[EVP_MAX_MD_SIZE];

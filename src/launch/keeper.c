@@ -18,20 +18,19 @@
 
 /* What the keeper works on. Static: it has one run, and its pages cost nothing before they are touched. */
 struct keeper {
-    const struct gb_msg *msg;
-    const struct gb_msg_run *run;
+    const struct gb_run *run;
     struct gb_payload payload;
     const char *env[BASE_ENV + GB_PAYLOAD_STRINGS + 1];
     struct gb_spec spec;
     struct gb_result result;
 };
 
-void gb_keeper_spec(const struct gb_msg_run *run, const struct gb_msg_ceiling *ceiling,
-                    struct gb_spec *ret_spec)
+void gb_keeper_spec(const struct gb_run *run, struct gb_spec *ret_spec)
 {
+    const struct gb_msg_ceiling *ceiling = &run->ceiling;
     *ret_spec = (struct gb_spec){
-            .runtime = run->runtime ? gb_runtimes[run->runtime - 1].name : NULL,
-            .limits = run->limits,
+            .runtime = run->ask.runtime ? gb_runtimes[run->ask.runtime - 1].name : NULL,
+            .limits = run->ask.limits,
             .cgroup_parent = *ceiling->cgroup_parent ? ceiling->cgroup_parent : NULL,
             .degraded = *ceiling->degraded ? ceiling->degraded : NULL,
             .stdin_fd = -1,
@@ -44,13 +43,13 @@ void gb_keeper_spec(const struct gb_msg_run *run, const struct gb_msg_ceiling *c
 
 /* Should: leave 0, 1, 2 and those of the run. The launcher's channels are not a box's business, and the end
  * of a socket that a keeper holds open would hide the launcher's death from those at the other end. */
-static void close_others(const struct gb_msg *msg)
+static void close_others(const struct gb_run *run)
 {
     for (int from = STDERR_FILENO + 1; from >= 0;) {
         int next = -1;
-        for (unsigned i = 0; i < msg->fd_count; i++)
-            if (msg->fd[i] >= from && (next < 0 || msg->fd[i] < next))
-                next = msg->fd[i];
+        for (unsigned i = 0; i < run->fd_count; i++)
+            if (run->fd[i] >= from && (next < 0 || run->fd[i] < next))
+                next = run->fd[i];
         if (next != from)
             close_range((unsigned)from, next < 0 ? ~0U : (unsigned)next - 1, 0);
         from = next < 0 ? -1 : next + 1;
@@ -61,9 +60,9 @@ static void close_others(const struct gb_msg *msg)
  * at the clock of the box. */
 static int take_stdin(struct keeper *k, struct gb_err *err)
 {
-    if (k->msg->fd_count <= GB_RUN_STDIN)
+    if (k->run->fd_count <= GB_RUN_STDIN)
         return 0;
-    const int fd = k->msg->fd[GB_RUN_STDIN];
+    const int fd = k->run->fd[GB_RUN_STDIN];
     if (fcntl(fd, F_GET_SEALS) < 0 || lseek(fd, 0, SEEK_SET) != 0)
         return gb_err_set(err, GB_ERR_USAGE, 0, "stdin of a box must be a memfd");
     k->spec.stdin_fd = fd;
@@ -117,7 +116,7 @@ static int prepare_probe(struct keeper *k, const struct gb_limits *most)
 static int prepare_call(struct keeper *k, struct gb_err *err)
 {
     const struct gb_payload *p = &k->payload;
-    int r = gb_payload_open(k->msg->fd[GB_RUN_PAYLOAD], k->run->payload_bytes, &k->payload, err);
+    int r = gb_payload_open(k->run->fd[GB_RUN_PAYLOAD], k->run->ask.payload_bytes, &k->payload, err);
     if (r)
         return r;
     if (!p->argc)
@@ -133,12 +132,13 @@ static int prepare_call(struct keeper *k, struct gb_err *err)
     return take_stdin(k, err);
 }
 
-static int prepare(struct keeper *k, const struct gb_msg_ceiling *ceiling, struct gb_err *err)
+static int prepare(struct keeper *k, struct gb_err *err)
 {
-    k->spec.cancel_fd = k->msg->fd[GB_RUN_SOCKET];
-    k->spec.out_fd[0] = k->msg->fd[GB_RUN_STDOUT];
-    k->spec.out_fd[1] = k->msg->fd[GB_RUN_STDERR];
-    int r = k->run->flags & GB_RUN_PROBE ? prepare_probe(k, &ceiling->limits) : prepare_call(k, err);
+    k->spec.cancel_fd = k->run->fd[GB_RUN_SOCKET];
+    k->spec.out_fd[0] = k->run->fd[GB_RUN_STDOUT];
+    k->spec.out_fd[1] = k->run->fd[GB_RUN_STDERR];
+    int r = k->run->ask.flags & GB_RUN_PROBE ? prepare_probe(k, &k->run->ceiling.limits)
+                                             : prepare_call(k, err);
     fill_env(k);
     return r;
 }
@@ -174,12 +174,6 @@ static int pack_files(struct gb_result *result)
     return fd;
 }
 
-static int send_failed(const struct keeper *k, const struct gb_err *err)
-{
-    const struct gb_msg_failed failed = {.err = *err};
-    return gb_msg_send(k->msg->fd[GB_RUN_SOCKET], GB_MSG_RUN_FAILED, k->msg->tag, &failed, NULL, 0, NULL, 0);
-}
-
 static int send_done(struct keeper *k)
 {
     const struct gb_result *r = &k->result;
@@ -193,14 +187,14 @@ static int send_done(struct keeper *k)
     AUTO_FD files = r->file_count ? pack_files(&k->result) : -1;
     if (r->file_count && files < 0) {
         gb_err_set(&err, GB_ERR_BUSY, -files, "bring back the files of the box");
-        return send_failed(k, &err);
+        return gb_run_fail(k->run, &err);
     }
     struct gb_buf receipt = {.max = gb_msg_shapes[GB_MSG_RUN_DONE].tail_most};
     if (*r->enforced.policy_hash)
         gb_receipt_to_json(&r->enforced, gb_step_name, &receipt);
     else
         gb_buf_puts(&receipt, "null"); /* cancelled before the box was whole: nothing can be claimed */
-    int sent = gb_msg_send(k->msg->fd[GB_RUN_SOCKET], GB_MSG_RUN_DONE, k->msg->tag, &done, receipt.data,
+    int sent = gb_msg_send(k->run->fd[GB_RUN_SOCKET], GB_MSG_RUN_DONE, k->run->tag, &done, receipt.data,
                            receipt.len, &files, files >= 0);
     gb_buf_done(&receipt);
     return sent;
@@ -209,7 +203,7 @@ static int send_done(struct keeper *k)
 /* --- its life --- */
 
 /* Should: die with the launcher, from the first moment. */
-static void settle(const struct gb_msg *msg, pid_t launcher)
+static void settle(const struct gb_run *run, pid_t launcher)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -219,27 +213,26 @@ static void settle(const struct gb_msg *msg, pid_t launcher)
     /* An ordinary user may write the id maps of its child only if that, and so we, can be looked at. */
     if (geteuid() != 0)
         prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    close_others(msg);
+    close_others(run);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-void gb_keeper_main(const struct gb_msg *msg, const struct gb_msg_ceiling *ceiling, pid_t launcher)
+void gb_keeper_main(const struct gb_run *run, pid_t launcher)
 {
     static struct keeper k;
-    settle(msg, launcher);
-    k.msg = msg;
-    k.run = msg->body;
-    gb_keeper_spec(k.run, ceiling, &k.spec);
+    settle(run, launcher);
+    k.run = run;
+    gb_keeper_spec(run, &k.spec);
     struct gb_err err = {0};
-    int r = prepare(&k, ceiling, &err);
+    int r = prepare(&k, &err);
     if (!r)
         r = gb_backend_native.run(&k.spec, NULL, NULL, &k.result, &err);
     if (r && err.code == GB_ERR_NONE)
         gb_err_set(&err, GB_ERR_INTERNAL, -r, "run the box");
-    int sent = r ? send_failed(&k, &err) : send_done(&k);
+    int sent = r ? gb_run_fail(run, &err) : send_done(&k);
     /* A front that has hung up wants no answer. */
     if (sent && sent != -EPIPE && sent != -ECONNRESET)
-        gb_log(GB_LOG_WARN, "a run could not be answered", GB_S("id", k.run->id),
+        gb_log(GB_LOG_WARN, "a run could not be answered", GB_S("id", run->ask.id),
                GB_S("error", strerror(-sent)));
     _exit(0);
 }

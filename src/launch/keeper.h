@@ -3,17 +3,14 @@
  * goes wrong here, and not in the launcher. */
 #pragma once
 
+#include "launch/run.h"
 #include "spec/spec.h"
-#include "wire/msg.h"
 
-/* Descriptors of a RUN message, in this order. */
-enum gb_run_fd { GB_RUN_SOCKET, GB_RUN_PAYLOAD, GB_RUN_STDOUT, GB_RUN_STDERR, GB_RUN_STDIN, GB_RUN_FDS };
+#include <sys/types.h>
 
 /* The part of the box that comes from the message and the ceiling; argv, environment and files come from the
- * payload. Points into both. */
-void gb_keeper_spec(const struct gb_msg_run *run, const struct gb_msg_ceiling *ceiling,
-                    struct gb_spec *ret_spec);
+ * payload. Points into the run. */
+void gb_keeper_spec(const struct gb_run *run, struct gb_spec *ret_spec);
 /* Does all of it and exits: 0 when the run was answered, whatever became of it. Closes every descriptor that
  * is not the run's. */
-void gb_keeper_main(const struct gb_msg *msg, const struct gb_msg_ceiling *ceiling, pid_t launcher)
-        __attribute__((noreturn));
+void gb_keeper_main(const struct gb_run *run, pid_t launcher) __attribute__((noreturn));

@@ -27,7 +27,8 @@
 #define GONE_US       (5 * SECOND)  /* for what was killed to be gone, and for what was told to stop to end */
 #define HANG_UP_US    (1 * SECOND)  /* from the end of its channel to its own */
 #define FAILURE_US    (10 * SECOND)
-#define PAUSE_MOST_US (30 * SECOND)
+#define PAUSE_MOST_US (5 * SECOND)
+#define CALM_US       (30 * SECOND) /* without a failure: what was before is forgotten */
 #define EARLY_MOST    10
 
 static void fail(struct gb_service *s, struct gb_child *c, bool refused, const char *how);
@@ -162,6 +163,20 @@ static void give_up(struct gb_service *s, const char *name, const char *how)
     enter(s, GB_PHASE_KILLING);
 }
 
+/* None at first: whoever calls waits only as long as a start takes. Failures that go on and on get a pause,
+ * so that they do not keep the host busy, but a short one: who tries to crash the service must not get long
+ * silences out of it. */
+static int64_t pause_after_failure(struct gb_service *s, int64_t now)
+{
+    int64_t *slot = &s->failed_us[s->failures % GB_FAILURES];
+    const int64_t oldest = *slot, last = s->failures ? s->failed_us[(s->failures - 1) % GB_FAILURES] : 0;
+    *slot = now;
+    s->failures++;
+    if (s->pause_us && now - last < CALM_US)
+        return s->pause_us * 2 < PAUSE_MOST_US ? s->pause_us * 2 : PAUSE_MOST_US;
+    return oldest && now - oldest < FAILURE_US ? SECOND : 0;
+}
+
 /* A child that ends by its own decision instead of becoming ready has said why, and would say it again: if
  * the service was never ready, it does not start here. Who was killed may have had bad luck. */
 static void fail(struct gb_service *s, struct gb_child *c, bool refused, const char *how)
@@ -174,15 +189,7 @@ static void fail(struct gb_service *s, struct gb_child *c, bool refused, const c
         give_up(s, name, how);
         return;
     }
-    int64_t *slot = &s->failed_us[s->failures++ % GB_FAILURES];
-    const int64_t now = gb_clock_us(), oldest = *slot;
-    *slot = now;
-    if (!oldest || now - oldest > FAILURE_US + s->pause_us * GB_FAILURES)
-        s->pause_us = 0;
-    else
-        s->pause_us = s->pause_us ? s->pause_us * 2 : SECOND;
-    if (s->pause_us > PAUSE_MOST_US)
-        s->pause_us = PAUSE_MOST_US;
+    s->pause_us = pause_after_failure(s, gb_clock_us());
     gb_notify("STATUS=Starting anew after the %s ended: %s", name, how);
     enter(s, GB_PHASE_CLEARING);
 }

@@ -59,7 +59,7 @@ static int try_box(struct gb_service *s, struct gb_err *err)
     if (!s->config->cgroup_parent)
         gb_delegate(s->cgroup_parent, sizeof(s->cgroup_parent));
     gb_start_ceiling(s, &ceiling);
-    int r = s->options->try_box(ceiling.cgroup_parent, ceiling.degraded, err);
+    int r = s->options->try_box(&s->config->limits, ceiling.cgroup_parent, ceiling.degraded, err);
     if (r)
         gb_err_wrap(err, "this host cannot start a box");
     return r;

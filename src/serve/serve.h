@@ -18,7 +18,8 @@ struct gb_serve_options {
     const struct gb_config_override *overrides;
     size_t override_count;
     /* Starts one box as the launcher would, to see that this host can. "" stands for none. */
-    int (*try_box)(const char *cgroup_parent, const char *allow_degraded, struct gb_err *err);
+    int (*try_box)(const struct gb_limits *limits, const char *cgroup_parent, const char *allow_degraded,
+                   struct gb_err *err);
 };
 
 /* Serves until it is told to stop (SIGTERM, SIGINT); SIGHUP loads the configuration anew. The banner goes to

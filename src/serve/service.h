@@ -20,7 +20,7 @@ enum gb_phase {
     GB_PHASE_COUNT
 };
 
-#define GB_FAILURES 5 /* so many in GB_FAILURE_US are borne without a pause */
+#define GB_FAILURES 5 /* so many in ten seconds are borne without a pause */
 
 struct gb_service {
     const struct gb_serve_options *options;

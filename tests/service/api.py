@@ -10,6 +10,8 @@ import subprocess
 
 import jsonschema
 
+from conftest import BUILD
+
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 DOCUMENT = json.loads((TOP / "src/front/openapi.json").read_text())
 ID = r"[0-9A-HJKMNP-TV-Z]{26}"
@@ -185,6 +187,7 @@ def problem(reply, status, code, *words):
     assert (found["status"], found["code"], found["type"]) == (status, code, f"urn:glovebox:error:{code}"), found
     assert re.fullmatch(ID, found["request_id"]) and found["request_id"] == reply.headers["x-request-id"]
     assert found["title"] and found["detail"]
+    assert str(BUILD) not in found["detail"] and "/gb-" not in found["detail"], found  # nothing of the host: neither where we are nor where the service's directories are
     if status in (429, 503):
         assert re.fullmatch("[1-9][0-9]*", reply.headers["retry-after"]), reply.headers
     for word in words:
@@ -289,13 +292,12 @@ def command_lines(lines):
 
 
 def console(page):
-    """(command, output) of all that the console blocks of a page show, in order; a block without a prompt has no command."""
+    """(command, output) of all that the console blocks of a page show, in order. What has no prompt has no command."""
     for block in re.findall(r"^```console\n(.*?)^```", (TOP / page).read_text(), re.S | re.M):
-        for part in re.split(r"^\$ ", block, flags=re.M) if block.startswith("$ ") else [None, block]:
-            if part is None or part == block:
-                if part:
-                    yield "", part
-            elif part:
-                lines = part.splitlines()
-                count = command_lines(lines)
-                yield "\n".join(lines[:count]), "\n".join(lines[count:])
+        if not block.startswith("$ "):
+            yield "", block
+            continue
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            lines = part.splitlines()
+            count = command_lines(lines)
+            yield "\n".join(lines[:count]), "\n".join(lines[count:])

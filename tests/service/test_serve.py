@@ -399,14 +399,26 @@ def test_callers_wait_while_children_are_restarted(start_service):
     assert s.request("GET", "/healthz").status == 200
 
 
-def test_many_deaths_in_a_row_slow_it_down(start_service):
+def test_many_deaths_in_a_row_slow_it_down_but_not_much(start_service):
     s = start_service()
-    for _ in range(7):
-        pids = s.wait_children()
-        os.kill(pids["store"], signal.SIGKILL)
-        wait_for("its end", lambda: not conftest.stat_of(pids["store"]))  # noqa: B023
-    s.wait_log("waiting before the next start")
+    killed = []
+    for _ in range(10):
+        killed.append(wait_for("a new store", lambda: (pid := s.pids().get("store")) not in killed and pid))
+        os.kill(killed[-1], signal.SIGKILL)
     s.wait_healthy()
+    assert s.execute("print(2 + 2)")["output"] == "4\n"
+    pauses = [line["ms"] for line in s.log_lines("waiting before the next start")]
+    assert 1 <= len(pauses) <= 5 and pauses == [1000, 2000, 4000, 5000, 5000][: len(pauses)], pauses
+
+
+def test_a_death_now_and_then_costs_no_pause(start_service):
+    s = start_service()
+    for _ in range(4):
+        before = s.pids()
+        s.kill("front")
+        s.wait_children(but=before.values())
+        s.wait_healthy()
+    assert s.log_lines("waiting before the next start") == []
 
 
 def test_a_supervisor_that_is_killed_takes_all_with_it(start_service):

@@ -7,109 +7,32 @@
  *
  * Built twice: with the native filter, and with that of the other architecture (-DOTHER_ARCH), whose array
  * then takes the place of the native one. */
-#include "unit.h"
+#include "filter_unit.h"
 
 #include "sandbox/seccomp.h"
 
-#include <errno.h>
-#include <linux/audit.h>
-#include <linux/seccomp.h>
-#include <seccomp.h>
-#include <stdbool.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-
 #if defined(__x86_64__) != defined(OTHER_ARCH)
-#define ARCH    AUDIT_ARCH_X86_64
-#define HAS_X32 1
 #define SOME_NRS                                                                                             \
     {                                                                                                        \
         0, 1, 11, 59, 102, 120, 322                                                                          \
     }
 #else
-#define ARCH    AUDIT_ARCH_AARCH64
-#define HAS_X32 0
 #define SOME_NRS                                                                                             \
     {                                                                                                        \
         0, 29, 56, 57, 220, 221                                                                              \
     }
 #endif
 
-#define CALLS     1024
 #define MAX_STEPS 64
-#define HIGH      0xdeadbeef00000000U
-
-/* Calls that not every libseccomp in use knows. They have the same number on every architecture; named here
- * so that the names in the golden file do not depend on the version. */
-static const struct {
-    int number;
-    const char *name;
-} later[] = {
-        {451, "cachestat"},         {452, "fchmodat2"},        {453, "map_shadow_stack"},
-        {454, "futex_wake"},        {455, "futex_wait"},       {456, "futex_requeue"},
-        {457, "statmount"},         {458, "listmount"},        {459, "lsm_get_self_attr"},
-        {460, "lsm_set_self_attr"}, {461, "lsm_list_modules"}, {462, "mseal"},
-        {463, "setxattrat"},        {464, "getxattrat"},       {465, "listxattrat"},
-        {466, "removexattrat"},     {467, "open_tree_attr"},   {468, "file_getattr"},
-        {469, "file_setattr"},
-};
-
-static const char *golden = GOLDEN;
-static bool update;
-
-/* --- the interpreter --- */
 
 static unsigned longest; /* instructions of the longest path so far */
 
-/* Only what the generator emits; anything else is a failure, as it would be if the kernel refused the
- * program. */
 static uint32_t run(const struct gb_seccomp_filter *f, const struct seccomp_data *data)
 {
-    uint32_t a = 0;
-    unsigned steps = 0;
-    for (unsigned pc = 0; pc < f->len; pc++) {
-        const struct sock_filter *i = &f->code[pc];
-        steps++;
-        switch (i->code) {
-        case BPF_LD | BPF_W | BPF_ABS:
-            assert_true(i->k % 4 == 0 && i->k + 4 <= sizeof(*data));
-            memcpy(&a, (const char *)data + i->k, 4);
-            break;
-        case BPF_ALU | BPF_AND | BPF_K:
-            a &= i->k;
-            break;
-        case BPF_JMP | BPF_JA:
-            pc += i->k;
-            break;
-        case BPF_JMP | BPF_JEQ | BPF_K:
-            pc += a == i->k ? i->jt : i->jf;
-            break;
-        case BPF_JMP | BPF_JGE | BPF_K:
-            pc += a >= i->k ? i->jt : i->jf;
-            break;
-        case BPF_JMP | BPF_JSET | BPF_K:
-            pc += a & i->k ? i->jt : i->jf;
-            break;
-        case BPF_RET | BPF_K:
-            longest = steps > longest ? steps : longest;
-            return i->k;
-        default:
-            fail_msg("instruction %u: unexpected opcode 0x%x", pc, i->code);
-        }
-    }
-    fail_msg("the program ran off its end");
-    return 0;
-}
-
-static const char *word_of(uint32_t v)
-{
-    return v == SECCOMP_RET_ALLOW                    ? "allow"
-           : v == (SECCOMP_RET_ERRNO | EPERM)        ? "eperm"
-           : v == (SECCOMP_RET_ERRNO | ENOSYS)       ? "enosys"
-           : v == (SECCOMP_RET_ERRNO | EAFNOSUPPORT) ? "eafnosupport"
-           : v == SECCOMP_RET_ERRNO                  ? "pretend"
-           : v == SECCOMP_RET_KILL_PROCESS           ? "kill"
-                                                     : "UNEXPECTED";
+    struct unit_trace trace = {0};
+    uint32_t v = unit_filter_run(f->code, f->len, data, &trace);
+    longest = trace.steps > longest ? trace.steps : longest;
+    return v;
 }
 
 static const char *verdict(const struct gb_seccomp_filter *f, uint32_t arch, uint32_t nr, unsigned arg,
@@ -117,25 +40,10 @@ static const char *verdict(const struct gb_seccomp_filter *f, uint32_t arch, uin
 {
     struct seccomp_data data = {.nr = (int)nr, .arch = arch};
     data.args[arg] = value;
-    return word_of(run(f, &data));
+    return unit_verdict_word(run(f, &data));
 }
 
 /* --- the cases, as text --- */
-
-static void name_of(unsigned nr, char *ret_name, size_t size)
-{
-    *ret_name = '\0';
-    for (size_t i = 0; i < LEN(later); i++)
-        if (later[i].number == (int)nr)
-            snprintf(ret_name, size, "%s", later[i].name);
-    if (nr > 450)
-        return;
-    char *name = seccomp_syscall_resolve_num_arch(ARCH, (int)nr);
-    /* 335 and 336 are x86's uretprobe and uprobe, known to newer versions only */
-    if (name && nr != 335 && nr != 336)
-        snprintf(ret_name, size, "%s", name);
-    free(name);
-}
 
 /* Every number with a name on a line of its own; numbers without one in runs. */
 static void every_call(const struct gb_seccomp_filter *f, FILE *out)
@@ -143,14 +51,14 @@ static void every_call(const struct gb_seccomp_filter *f, FILE *out)
     char name[64];
     for (unsigned nr = 0; nr < CALLS; nr++) {
         const char *v = verdict(f, ARCH, nr, 0, 0);
-        name_of(nr, name, sizeof(name));
+        unit_call_name(nr, name, sizeof(name));
         if (*name) {
             fprintf(out, "%s(%u) %s\n", name, nr, v);
             continue;
         }
         unsigned last = nr;
         while (last + 1 < CALLS) {
-            name_of(last + 1, name, sizeof(name));
+            unit_call_name(last + 1, name, sizeof(name));
             if (*name || verdict(f, ARCH, last + 1, 0, 0) != v)
                 break;
             last++;
@@ -203,7 +111,7 @@ static void together(const struct gb_seccomp_filter *f, FILE *out, const char *c
     int nr = seccomp_syscall_resolve_name_arch(ARCH, call);
     struct seccomp_data data = {.nr = nr, .arch = ARCH, .args = {args[0], args[1], args[2], args[3]}};
     if (nr >= 0)
-        fprintf(out, "%s(%d) %s %s\n", call, nr, what, word_of(run(f, &data)));
+        fprintf(out, "%s(%d) %s %s\n", call, nr, what, unit_verdict_word(run(f, &data)));
 }
 
 static void modes_of_files(const struct gb_seccomp_filter *f, FILE *out)
@@ -381,75 +289,19 @@ static char *table(const struct gb_seccomp_filter *f)
 
 /* --- the tests --- */
 
-static char *load(const char *path)
-{
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return strdup("");
-    char *text = NULL;
-    size_t size = 0;
-    ssize_t n = getdelim(&text, &size, '\0', in);
-    fclose(in);
-    return n < 0 ? strdup("") : text;
-}
-
-/* Is the line (up to its end) a line of the text? */
-static bool has_line(const char *text, const char *line, size_t len)
-{
-    for (; *text; text = strchrnul(text, '\n'), text += *text == '\n')
-        if (!strncmp(text, line, len + 1))
-            return true;
-    return false;
-}
-
-static void print_missing(const char *sign, const char *from, const char *in)
-{
-    for (const char *p = from; *p;) {
-        size_t len = strcspn(p, "\n");
-        if (!has_line(in, p, len))
-            print_message("%s %.*s\n", sign, (int)len, p);
-        p += len + (p[len] == '\n');
-    }
-}
-
 static void same_as_golden(void **state)
 {
     (void)state;
     /* the one that a box gets: in a test build GLOVEBOX_TEST_SECCOMP_OFF chooses it, and this test must
      * notice */
-    char *now = table(gb_seccomp_filter());
-    if (update) {
-        FILE *out = fopen(golden, "we");
-        assert_non_null(out);
-        fputs(now, out);
-        assert_int_equal(fclose(out), 0);
-    }
-    char *before = load(golden);
-    bool same = !strcmp(before, now);
-    print_missing("-", before, now);
-    print_missing("+", now, before);
-    free(before);
-    free(now);
-    if (!same)
-        fail_msg("the verdicts differ from %s; if that is meant, run with --update and read the difference",
-                 golden);
+    unit_golden_compare(table(gb_seccomp_filter()));
 }
 
 static void well_formed(void **state)
 {
     (void)state;
-    for (unsigned n = 0; n < gb_seccomp_filter_count; n++) {
-        const struct gb_seccomp_filter *f = &gb_seccomp_filters[n];
-        assert_true(f->len > 0 && f->len <= BPF_MAXINSNS);
-        assert_int_equal(BPF_CLASS(f->code[f->len - 1].code), BPF_RET);
-        for (unsigned i = 0; i < f->len; i++) {
-            const struct sock_filter *c = &f->code[i];
-            if (c->code == (BPF_JMP | BPF_JA))
-                assert_true(c->k < f->len - i - 1);
-            else if (BPF_CLASS(c->code) == BPF_JMP)
-                assert_true(i + 1U + (c->jt > c->jf ? c->jt : c->jf) < f->len);
-        }
-    }
+    for (unsigned n = 0; n < gb_seccomp_filter_count; n++)
+        unit_filter_well_formed(gb_seccomp_filters[n].code, gb_seccomp_filters[n].len);
     assert_string_equal(gb_seccomp_filters[0].without, "");
 }
 
@@ -551,28 +403,14 @@ static void each_group_shows(void **state)
 static void kernel_takes_it(void **state)
 {
     (void)state;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (!pid) {
-        const struct gb_seccomp_filter *f = gb_seccomp_filter();
-        const struct sock_fprog program = {(unsigned short)f->len, (struct sock_filter *)f->code};
-        _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-              prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0));
-    }
-    int status = -1;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    const struct gb_seccomp_filter *f = gb_seccomp_filter();
+    unit_filter_loads(f->code, f->len);
 }
 #endif
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--update"))
-            update = true;
-        else
-            golden = argv[i];
-    }
+    unit_golden_arguments(argc, argv);
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(same_as_golden),   cmocka_unit_test(well_formed),
             cmocka_unit_test(short_paths),      cmocka_unit_test(environment),
