@@ -18,8 +18,8 @@ struct gb_listen {
  * listens on any more. It is open to every user of the host (0666): who may call is decided by key or by the
  * peer's uid, and the directory above can say more. Release with gb_listen_close. */
 int gb_listen_open(const char *text, struct gb_listen *ret, struct gb_err *err);
-/* Before it is handed to another front: the one before may have been captured and have shut it down. TCP listens
- * again; a unix socket cannot, and is made anew. */
+/* Before it is handed to another front: the one before may have been captured and have shut it down. TCP
+ * listens again; a unix socket cannot, and is made anew. */
 int gb_listen_mend(struct gb_listen *l, struct gb_err *err);
 /* Closes; a unix socket's path is removed if it is still the one that we made. */
 void gb_listen_close(struct gb_listen *l);
