@@ -99,8 +99,9 @@ void gb_json_base64(struct gb_json *j, const char *key, const void *data, size_t
         const size_t have = len - i < 3 ? len - i : 3;
         const uint32_t bits = (uint32_t)p[i] << 16 | (have > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
                               (have > 2 ? (uint32_t)p[i + 2] : 0);
-        const char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
-                              have > 1 ? digits[bits >> 6 & 63] : '=', have > 2 ? digits[bits & 63] : '='};
+        char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63], digits[bits >> 6 & 63],
+                        digits[bits & 63]};
+        memset(four + have + 1, '=', 3 - have);
         gb_buf_add(j->out, four, sizeof(four));
     }
     gb_buf_puts(j->out, "\"");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum gb_log_level { GB_LOG_DEBUG, GB_LOG_INFO, GB_LOG_WARN, GB_LOG_ERROR };
@@ -29,3 +30,7 @@ static inline struct gb_log_field gb_log_text(const char *name, const char *text
             (level), (message),                                                                              \
             (const struct gb_log_field[]){__VA_ARGS__ __VA_OPT__(, )(struct gb_log_field){NULL, NULL, 0}})
 void gb_log_fields(enum gb_log_level level, const char *message, const struct gb_log_field *fields);
+static inline void gb_log_plain(enum gb_log_level level, const char *message)
+{
+    gb_log_fields(level, message, &(const struct gb_log_field){NULL, NULL, 0});
+}

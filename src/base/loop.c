@@ -118,6 +118,7 @@ int gb_loop_at(struct gb_loop *loop, struct gb_timer *timer, int64_t at_us)
     if (!timer->slot) {
         if (loop->timers + 2 > loop->size) {
             size_t size = loop->size ? loop->size * 2 : 64;
+            /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
             struct gb_timer **heap = realloc(loop->heap, size * sizeof(*heap));
             if (!heap)
                 return -ENOMEM;

@@ -93,7 +93,7 @@ bool auth_origin_listed(const struct gb_config *config, struct gb_slice origin)
 /* The address that the client connected to, as it would be written in Host. */
 static void own_address(const struct conn *c, char *buf, size_t size)
 {
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = {0};
     socklen_t len = sizeof(a);
     char text[INET6_ADDRSTRLEN] = "";
     *buf = '\0';

@@ -373,7 +373,7 @@ static bool claim_key(struct call *call)
                                  &err);
     if (r < 0)
         reply_problem(c, 0, &err, err.code == GB_ERR_CONFLICT ? "Retry-After: 1\r\n" : "");
-    else if (r == 1)
+    else if (stored)
         send_reply(c, 200, "application/json", "Idempotent-Replayed: true\r\n", stored->data, stored->len);
     return r == 0;
 }

@@ -62,10 +62,12 @@ static bool drop_oldest(struct idem *table, const char *principal)
 
 static struct idem_entry *find_free(struct idem *table, const char *principal)
 {
-    for (size_t i = 0; i < ENTRIES; i++)
-        if (!table->entries[i].expires_us)
-            return &table->entries[i];
-    return drop_oldest(table, principal) ? find_free(table, principal) : NULL;
+    do {
+        for (size_t i = 0; i < ENTRIES; i++)
+            if (!table->entries[i].expires_us)
+                return &table->entries[i];
+    } while (drop_oldest(table, principal));
+    return NULL;
 }
 
 static bool is_key(struct gb_slice key)

@@ -32,7 +32,7 @@ static struct front front;
 
 void front_fail(const char *what)
 {
-    gb_log(GB_LOG_ERROR, what);
+    gb_log_plain(GB_LOG_ERROR, what);
     _exit(1);
 }
 
@@ -127,7 +127,7 @@ static void reload(struct front *f, int fd)
 {
     struct policy *fresh = NULL;
     struct gb_err err = {0};
-    if (policy_read(fd, &fresh, &err)) {
+    if (policy_read(fd, &fresh, &err) || !fresh) {
         gb_log(GB_LOG_ERROR, "the new configuration is not used", GB_S("error", err.text));
         return;
     }
@@ -136,7 +136,7 @@ static void reload(struct front *f, int fd)
     set_room(f);
     gb_log_init("front", (enum gb_log_level)fresh->config->log_level,
                 (enum gb_log_format)fresh->config->log_format);
-    gb_log(GB_LOG_INFO, "new configuration in use");
+    gb_log_plain(GB_LOG_INFO, "new configuration in use");
     if (gb_msg_send(CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
         _exit(1);
 }
@@ -207,7 +207,7 @@ static void client_waits(struct gb_source *source, uint32_t events)
 
 static int listen_on(struct front *f, int fd)
 {
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = {0};
     socklen_t len = sizeof(a);
     struct listener *l = &f->listeners[f->listener_count];
     if (getsockname(fd, (struct sockaddr *)&a, &len))
@@ -249,8 +249,8 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
     OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG,
                      NULL); /* it would look for files later, when there are none */
     int r = policy_read(msg->fd[FD_CONFIG], &f->policy, err);
-    if (r)
-        return r;
+    if (r || !f->policy)
+        return r ? r : -EINVAL;
     gb_log_init("front", (enum gb_log_level)f->policy->config->log_level,
                 (enum gb_log_format)f->policy->config->log_format);
     f->screen = gb_screen_new(err);
@@ -268,7 +268,12 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
     f->control = (struct gb_source){.fd = CONTROL, .ready = control_ready};
     if (!r)
         r = gb_loop_watch(f->loop, &f->control, EPOLLIN);
-    return r ? gb_err_set(err, GB_ERR_INTERNAL, -r, "set up the event loop") : confine(f, err);
+    if (r)
+        return gb_err_set(err, GB_ERR_INTERNAL, -r, "set up the event loop");
+    r = confine(f, err);
+    if (!r)
+        set_room(f);
+    return r;
 }
 
 int main(void)
@@ -287,7 +292,6 @@ int main(void)
         gb_log(GB_LOG_ERROR, "cannot start", GB_S("error", err.text));
         _exit(1);
     }
-    set_room(&front);
     r = gb_msg_send(CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0);
     if (!r)
         r = gb_loop_run(front.loop);

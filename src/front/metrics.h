@@ -10,6 +10,7 @@
 
 enum {
     METRICS_RUNTIMES = 0
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a sum */
 #define GB_RUNTIME(...) +1
 #include "spec/runtimes.def"
 #undef GB_RUNTIME

@@ -20,7 +20,7 @@ int64_t peer_uid(const struct conn *c)
         socklen_t len = sizeof(cred);
         return getsockopt(c->source.fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? -1 : (int64_t)cred.uid;
     }
-    struct sockaddr_storage theirs, ours;
+    struct sockaddr_storage theirs = {0}, ours = {0};
     socklen_t their_len = sizeof(theirs), our_len = sizeof(ours);
     if (getpeername(c->source.fd, (struct sockaddr *)&theirs, &their_len) ||
         getsockname(c->source.fd, (struct sockaddr *)&ours, &our_len) || !is_loopback(&theirs) ||

@@ -11,7 +11,7 @@
 #define REPLY_MOST   ((size_t)200 << 20)
 #define SEEDS_CHARS  5000
 #define SEEDS_CUT    "\n... [output truncated]"
-#define EVENT_BYTES  16384 /* of output in one event */
+#define EVENT_BYTES  ((size_t)16384) /* of output in one event */
 #define PROBLEM_TYPE "application/problem+json"
 
 /* --- problems --- */
@@ -19,7 +19,7 @@
 static const char *title(const struct gb_err *err)
 {
     static const char *const titles[GB_ERR_COUNT] = {
-#define GB_ERROR(code, name, exit_code, http, text) [GB_ERR_##code] = text,
+#define GB_ERROR(code, name, exit_code, http, text) [GB_ERR_##code] = (text),
 #include "base/err.def"
 #undef GB_ERROR
     };

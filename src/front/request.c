@@ -16,6 +16,7 @@
 #define ARGS_KB            1024   /* args and env together: half of what it takes in all */
 #define FILES_MOST         64
 #define TOOL               "execute_code"
+#define LATER              "command,arguments,allowed_modules,session_id"
 #define TEXT(macro)        TEXT_OF(macro)
 #define TEXT_OF(value)     #value
 
@@ -271,6 +272,8 @@ static int take_field(struct reader *in, const char *name, const json_t *value)
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
         if (!strcmp(fields[i].name, name))
             return fields[i].take(in, value);
+    if (gb_text_in_list(LATER, name))
+        return wrong(in, name, "this version cannot do that yet, and does not pretend to");
     gb_err_set(in->err, GB_ERR_USAGE, 0, "%.100s: there is no such field; there are:", name);
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
         snprintf(in->err->text + strlen(in->err->text), sizeof(in->err->text) - strlen(in->err->text), " %s",

@@ -115,6 +115,17 @@ static bool preflight(struct conn *c, const char *allow)
     return true;
 }
 
+/* What can be known of a body before it comes. */
+static int check_body(struct conn *c, const struct route *route, struct gb_err *err)
+{
+    if (route->json)
+        return has_json_type(&c->x->http)
+                       ? 0
+                       : gb_err_set(err, GB_ERR_MEDIA, 0, "Content-Type must be application/json");
+    c->x->body.max = 0; /* chunks can still be empty */
+    return c->x->http.content_length ? gb_err_set(err, GB_ERR_USAGE, 0, "this request takes no body") : 0;
+}
+
 bool route_find(struct conn *c)
 {
     struct gb_err err = {0};
@@ -129,18 +140,14 @@ bool route_find(struct conn *c)
         if (r && err.code == GB_ERR_UNAUTHORIZED)
             snprintf(header, sizeof(header), "WWW-Authenticate: Bearer realm=\"glovebox\"\r\n");
     }
-    if (!r && !*allow)
+    if (!r && !*allow) {
         r = gb_err_set(&err, GB_ERR_NOT_FOUND, 0, "there is no such path; /openapi.json lists them");
-    if (!r && !route) {
+    } else if (!r && !route) {
         r = gb_err_set(&err, GB_ERR_METHOD, 0, "this path takes: %s", allow);
         snprintf(header, sizeof(header), "Allow: %s\r\n", allow);
+    } else if (!r && route) {
+        r = check_body(c, route, &err);
     }
-    if (!r && !route->json && c->x->http.content_length)
-        r = gb_err_set(&err, GB_ERR_USAGE, 0, "this request takes no body");
-    if (!r && !route->json)
-        c->x->body.max = 0; /* chunks can still be empty */
-    if (!r && route->json && !has_json_type(&c->x->http))
-        r = gb_err_set(&err, GB_ERR_MEDIA, 0, "Content-Type must be application/json");
     if (r)
         reply_problem(c, 0, &err, header);
     else

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define GB_MSG_FDS        12
-#define GB_MSG_BYTES_MOST (128 * 1024)
+#define GB_MSG_BYTES_MOST ((size_t)128 * 1024)
 #define GB_ID_BYTES       32 /* an execution's id with its NUL; see wire/id.h */
 #define GB_PRINCIPAL      64 /* a principal's name with its NUL */
 

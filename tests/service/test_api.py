@@ -238,6 +238,12 @@ def test_limit_beyond_every_number(service):
         problem(reply, reply.status, json.loads(reply.body)["code"])
 
 
+@pytest.mark.parametrize("field", ["command", "arguments", "allowed_modules", "session_id"])
+def test_fields_of_later_versions(service, field):
+    """What cannot be done is refused, never dropped in silence."""
+    problem(service.request("POST", "/execute", call("print(1)", **{field: "x"})), 422, "invalid_request", field, "yet")
+
+
 def test_unknown_limits(service):
     for name in ("max_memory", "MAX_PIDS", "timeout", "", "max_pids "):
         problem(service.request("POST", "/v1/execute", {"code": "1", "limits": {name: 5}}), 422, "invalid_request", "limits", "max_pids")
