@@ -180,7 +180,7 @@ WRONG = {
     "a limit of nothing": (["list", "--limit", "0"], "--limit"),
     "a limit that is no number": (["list", "--limit", "-1"], "--limit"),
     "a head that is none": (["verify", "--head", "0" * 63], "64"),
-    "a head in capitals": (["verify", "--head", "A" * 64], "64"),
+    "a head with a letter that is no digit": (["verify", "--head", "g" * 64], "64"),
     "a time that is none": (["list", "--since", "yesterday"], "--since"),
     "a time with a zone": (["list", "--since", "2026-11-15T09:30:00+01:00"], "--since"),
     "a time without a zone": (["list", "--since", "2026-11-15T09:30:00"], "--since"),
