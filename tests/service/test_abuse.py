@@ -48,14 +48,14 @@ def test_bodies_together_have_a_bound(start_service):
     service = start_service({"http": {"body_bytes": 32 * MIB}})
     pid = service.pids()["front"]
     before = rss(pid)
-    socks = [service.socket() for _ in range(20)]
+    socks = [service.socket() for _ in range(40)]
     for sock in socks:
         sock.settimeout(5)
         with contextlib.suppress(OSError):  # one that was refused is closed while we send
             sock.sendall(head("POST", "/execute", 31 * MIB, "Content-Type: application/json"))
             sock.sendall(b" " * (30 * MIB))
     wait_for("a refusal", lambda: any(_readable(sock) for sock in socks))
-    assert rss(pid) - before < 400 * MIB
+    assert rss(pid) - before < 700 * MIB  # of 1200, and buffers grow by doubling
     refused = [read_all(sock) for sock in socks if _readable(sock)]
     assert refused and all(b" 503 " in reply.split(b"\r\n")[0] and b"Retry-After" in reply for reply in refused)
     for sock in socks:
