@@ -8,10 +8,11 @@ BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-
 TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-pytest-timeout libcmocka-dev clang-format clang-tidy \
 	python3-numpy python3-pandas python3-matplotlib nodejs git perl g++ util-linux \
 	qemu-system-x86 busybox-static cpio systemd procps \
-	clang python3-jsonschema python3-yaml sqlite3 openssl curl
+	python3-jsonschema python3-yaml sqlite3 openssl curl
+FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 BENCH_PACKAGES := $(BUILD_PACKAGES) bubblewrap
 
-.PHONY: all build serve test bench mutants format install clean
+.PHONY: all build serve test bench fuzz mutants format install clean
 
 all: build
 
@@ -45,6 +46,12 @@ test:
 mutants:
 	$(call need,$(TEST_PACKAGES))
 	@$(SUDO) tests/mutants
+
+# Ten minutes for every fuzz target, side by side; SECONDS= for another time.
+SECONDS ?= 600
+fuzz:
+	$(call need,$(FUZZ_PACKAGES))
+	@tests/fuzz/run all $(SECONDS)
 
 bench: build
 	$(call need,$(BENCH_PACKAGES))
