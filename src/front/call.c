@@ -23,12 +23,17 @@ static void finish(struct call *call);
 
 /* --- making and ending --- */
 
+/* NULL after a reply, when there is no memory for it. */
 static struct call *call_new(struct conn *c)
 {
     struct front *f = c->front;
     struct call *call = calloc(1, sizeof(*call));
-    if (!call)
+    if (!call) {
+        struct gb_err err;
+        gb_err_set(&err, GB_ERR_BUSY, ENOMEM, "keep the call");
+        reply_later(c, &err, 1);
         return NULL;
+    }
     call->front = f;
     call->policy = policy_ref(c->policy);
     call->conn = c;
@@ -399,22 +404,13 @@ static void refuse(struct call *call, const struct gb_err *err, int retry_s)
     call_free(call);
 }
 
-static void no_memory(struct conn *c)
-{
-    struct gb_err err;
-    gb_err_set(&err, GB_ERR_BUSY, ENOMEM, "keep the call");
-    reply_later(c, &err, 1);
-}
-
 void call_begin(struct conn *c, bool seeds)
 {
     struct gb_err err = {0};
     int retry_s;
     struct call *call = call_new(c);
-    if (!call) {
-        no_memory(c);
+    if (!call)
         return;
-    }
     call->seeds = seeds;
     call->request.runtime = &gb_runtimes[0];
     /* First whether it may run, then what it is: reading is work, too. */
@@ -452,10 +448,8 @@ void call_probe(struct conn *c)
     struct gb_err err = {0};
     int retry_s;
     struct call *call = call_new(c);
-    if (!call) {
-        no_memory(c);
+    if (!call)
         return;
-    }
     call->probe = true;
     snprintf(call->principal, sizeof(call->principal), "(probe)");
     call->request = (struct request){

@@ -11,9 +11,9 @@
 #include "front/idem.h"
 #include "front/io.h"
 #include "json/json.h"
+#include "wire/begin.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,7 +22,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#define CONTROL     3
 #define ACCEPT_MOST 64 /* in a row, before others have their turn */
 #define CONFIG_MOST ((off_t)16 << 20)
 
@@ -137,7 +136,7 @@ static void reload(struct front *f, int fd)
     gb_log_init("front", (enum gb_log_level)fresh->config->log_level,
                 (enum gb_log_format)fresh->config->log_format);
     gb_log_plain(GB_LOG_INFO, "new configuration in use");
-    if (gb_msg_send(CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
+    if (gb_msg_send(GB_CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
         _exit(1);
 }
 
@@ -265,7 +264,7 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
         r = channel_open(&f->store, f->loop, TAKE_FD(msg->fd[FD_STORE]), "store", &f->msg);
     for (unsigned i = FD_LISTEN; !r && i < msg->fd_count; i++)
         r = listen_on(f, TAKE_FD(msg->fd[i]));
-    f->control = (struct gb_source){.fd = CONTROL, .ready = control_ready};
+    f->control = (struct gb_source){.fd = GB_CONTROL, .ready = control_ready};
     if (!r)
         r = gb_loop_watch(f->loop, &f->control, EPOLLIN);
     if (r)
@@ -279,10 +278,8 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
 int main(void)
 {
     struct gb_err err = {0};
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
     gb_log_init("front", GB_LOG_INFO, GB_LOG_AUTO);
-    sigaction(SIGPIPE, &ignore, NULL); /* OpenSSL writes without MSG_NOSIGNAL */
-    if (gb_msg_receive(CONTROL, "serve", "front", &front.msg) || front.msg.kind != GB_MSG_START_FRONT) {
+    if (gb_begin_receive("front", GB_MSG_START_FRONT, &front.msg)) {
         fprintf(stderr, "glovebox-front is started by `glovebox serve`\n");
         return 125;
     }
@@ -292,7 +289,7 @@ int main(void)
         gb_log(GB_LOG_ERROR, "cannot start", GB_S("error", err.text));
         _exit(1);
     }
-    r = gb_msg_send(CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0);
+    r = gb_msg_send(GB_CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0);
     if (!r)
         r = gb_loop_run(front.loop);
     _exit(r ? 1 : 0); /* not exit: what libraries do there may need system calls that are gone */

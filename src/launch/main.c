@@ -14,6 +14,7 @@
 #include "launch/keeper.h"
 #include "launch/witness.h"
 #include "sandbox/cgroup.h"
+#include "wire/begin.h"
 #include "wire/id.h"
 
 #include <errno.h>
@@ -26,9 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CONTROL  3       /* the supervisor's channel */
-#define START_MS 10000   /* for its first message */
-#define HOLD_US  1000000 /* a run that comes when all places are taken waits this long for one */
+#define HOLD_US 1000000 /* a run that comes when all places are taken waits this long for one */
 
 /* When to look for cgroups of dead boxes, counted from the start or from a keeper's sudden death: a box that
  * was killed takes a moment to be gone. */
@@ -223,7 +222,7 @@ static void take_ceiling(const struct gb_msg_ceiling *ceiling)
 
 static void take_control(void)
 {
-    int r = gb_msg_receive(CONTROL, "serve", "launch", &l.msg);
+    int r = gb_msg_receive(GB_CONTROL, "serve", "launch", &l.msg);
     if (r == -EAGAIN)
         return;
     if (r == -EPIPE)
@@ -290,7 +289,7 @@ static bool is_busy(void)
 static void serve(void)
 {
     while (!l.stopping || is_busy()) {
-        struct pollfd p[] = {{CONTROL, POLLIN, 0},
+        struct pollfd p[] = {{GB_CONTROL, POLLIN, 0},
                              {l.signals, POLLIN, 0},
                              {l.witness.store, POLLIN, 0},
                              {l.stopping || l.held ? -1 : l.front, POLLIN, 0}};
@@ -315,12 +314,6 @@ static void serve(void)
 
 static void prepare_signals(void)
 {
-    /* The supervisor tells us when to end; a Ctrl-C or a service manager's signal to the whole group is for
-     * it. */
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
-        sigaction(ignored[i], &ignore, NULL);
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
@@ -332,20 +325,12 @@ static void prepare_signals(void)
 
 static void take_start(void)
 {
-    struct pollfd p = {.fd = CONTROL, .events = POLLIN};
-    if (poll(&p, 1, START_MS) != 1)
-        die("nobody started us", "glovebox serve does; this program is not for the command line");
-    int r = gb_msg_receive(CONTROL, "serve", "launch", &l.msg);
-    if (r || l.msg.kind != GB_MSG_START_LAUNCH)
+    if (gb_begin_receive("launch", GB_MSG_START_LAUNCH, &l.msg))
         die("nobody started us", "glovebox serve does; this program is not for the command line");
     take_ceiling(l.msg.body);
     l.front = TAKE_FD(l.msg.fd[0]);
     l.witness.store = TAKE_FD(l.msg.fd[1]);
     gb_msg_done(&l.msg);
-    const int channels[] = {CONTROL, l.front, l.witness.store};
-    for (size_t i = 0; i < ARRAY_LEN(channels); i++)
-        if (fcntl(channels[i], F_SETFD, FD_CLOEXEC) || fcntl(channels[i], F_SETFL, O_NONBLOCK))
-            die("set up a channel", strerror(errno));
 }
 
 int main(void)
@@ -363,7 +348,7 @@ int main(void)
         die("cannot confine itself", err.text);
     l.swept_from_us = gb_clock_us();
     sweep();
-    if (gb_msg_send(CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
+    if (gb_msg_send(GB_CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
         _exit(0);
     serve();
     _exit(0); /* not exit: the system call filter would get in the way of a leak checker's last look */

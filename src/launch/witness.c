@@ -46,11 +46,7 @@ static void write_record(const struct gb_run *run, const char *payload_hash, str
     gb_json_text(&j, "runtime", spec.runtime ? spec.runtime : "");
     gb_json_int(&j, "payload_bytes", (int64_t)run->ask.payload_bytes);
     gb_json_text(&j, "payload_sha256", payload_hash);
-    gb_json_open(&j, "limits", '{');
-    for (size_t i = 0; i < gb_limit_count; i++)
-        gb_json_decimal(&j, gb_limit_rows[i].key, gb_limits_get(&run->ask.limits, &gb_limit_rows[i]),
-                        gb_limit_rows[i].decimals);
-    gb_json_close(&j, '}');
+    gb_limits_to_json(&j, "limits", &run->ask.limits);
     gb_json_text(&j, "policy_hash", policy);
     gb_json_close(&j, '}');
 }

@@ -12,6 +12,7 @@
 #include "confine/confine.h"
 #include "store/ledger.h"
 #include "store/peer.h"
+#include "wire/begin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CONTROL     3        /* the supervisor's channel */
-#define START_MS    10000    /* for its first message */
 #define FLUSH_MS    1000     /* for peers to take their answers at the end */
 #define SWEEP_US    60000000 /* between looks at what is too old */
 #define SWEEP_ON_US 20000    /* between steps while there is more to remove */
@@ -45,7 +44,7 @@ static struct store {
     struct gb_err batch_err;
     struct gb_msg msg;
 } s = {
-        .control = {.fd = CONTROL},
+        .control = {.fd = GB_CONTROL},
         .peers = {[FRONT] = {.name = "front",
                              .source.fd = -1,
                              .kinds = 1U << GB_RECORD_INTENT | 1U << GB_RECORD_OUTCOME},
@@ -262,30 +261,15 @@ static void on_control(struct gb_source *source, uint32_t events)
 
 /* --- the start --- */
 
-static void prepare_signals(void)
-{
-    /* The supervisor tells us when to end; a signal to the whole group is for it. */
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
-        sigaction(ignored[i], &ignore, NULL);
-}
-
 static void take_start(void)
 {
-    struct pollfd p = {.fd = CONTROL, .events = POLLIN};
-    if (poll(&p, 1, START_MS) != 1 || gb_msg_receive(CONTROL, "serve", "store", &s.msg) ||
-        s.msg.kind != GB_MSG_START_STORE)
+    if (gb_begin_receive("store", GB_MSG_START_STORE, &s.msg))
         die("nobody started us", "glovebox serve does; this program is not for the command line");
     s.ledger.keep = *(const struct gb_msg_retention *)s.msg.body;
     obey_log();
     s.peers[FRONT].source.fd = TAKE_FD(s.msg.fd[0]);
     s.peers[LAUNCH].source.fd = TAKE_FD(s.msg.fd[1]);
     gb_msg_done(&s.msg);
-    const int channels[] = {CONTROL, s.peers[FRONT].source.fd, s.peers[LAUNCH].source.fd};
-    for (size_t i = 0; i < ARRAY_LEN(channels); i++)
-        if (fcntl(channels[i], F_SETFD, FD_CLOEXEC) || fcntl(channels[i], F_SETFL, O_NONBLOCK))
-            die("set up a channel", strerror(errno));
 }
 
 static void confine(pid_t parent)
@@ -326,7 +310,6 @@ int main(void)
 {
     const pid_t parent = getppid();
     gb_log_init("store", GB_LOG_INFO, GB_LOG_AUTO);
-    prepare_signals();
     take_start();
     s.loop = gb_loop_new();
     if (!s.loop)
@@ -339,7 +322,7 @@ int main(void)
     if (gb_loop_watch(s.loop, &s.control, EPOLLIN) || gb_peer_watch(&s.peers[FRONT], s.loop) ||
         gb_peer_watch(&s.peers[LAUNCH], s.loop) || gb_loop_at(s.loop, &s.sweep, gb_clock_us()))
         die("watch the channels", strerror(errno));
-    if (!gb_msg_send(CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
+    if (!gb_msg_send(GB_CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
         gb_loop_run(s.loop);
     gb_ledger_close(&s.ledger);
     _exit(0); /* not exit: what libraries do there may need system calls that are gone */
