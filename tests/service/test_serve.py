@@ -508,6 +508,17 @@ def test_the_unit_is_well_formed(gb, tmp_path):
     assert done.returncode == 0 and not done.stderr, done
 
 
+def test_signals_for_the_supervisor_end_no_child(start_service):
+    """A service manager may signal the whole group; who stops, and in which order, is the supervisor's to say."""
+    s = start_service()
+    before = s.pids()
+    for pid in before.values():
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(pid, number)
+    assert s.execute("print(1)")["output"] == "1\n"
+    assert s.pids() == before and "ended" not in s.log()
+
+
 # --- children that misbehave ---
 
 
