@@ -404,7 +404,9 @@ def test_many_deaths_in_a_row_slow_it_down_but_not_much(start_service):
     killed = []
     for _ in range(10):
         killed.append(wait_for("a new store", lambda: (pid := s.pids().get("store")) not in killed and pid))
+        before = s.pids()
         os.kill(killed[-1], signal.SIGKILL)
+    s.wait_children(but=[*killed, *before.values()])  # the last front answers until it is told
     s.wait_healthy()
     assert s.execute("print(2 + 2)")["output"] == "4\n"
     pauses = [line["ms"] for line in s.log_lines("waiting before the next start")]
