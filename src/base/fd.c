@@ -33,6 +33,19 @@ int gb_fd_write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
+void gb_fd_close_others(const int *keep, unsigned count)
+{
+    for (int from = STDERR_FILENO + 1; from >= 0;) {
+        int next = -1;
+        for (unsigned i = 0; i < count; i++)
+            if (keep[i] >= from && (next < 0 || keep[i] < next))
+                next = keep[i];
+        if (next != from)
+            close_range((unsigned)from, next < 0 ? ~0U : (unsigned)next - 1, 0);
+        from = next < 0 ? -1 : next + 1;
+    }
+}
+
 int gb_fd_put(int dir_fd, const char *name, const char *text)
 {
     AUTO_FD fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);

@@ -22,5 +22,7 @@ int gb_fd_each(int dir_fd, int (*each)(void *context, const char *name), void *c
  * the last part of name. No link is followed: a part that is one is an error (ELOOP). Returns a descriptor
  * (O_PATH) or -errno. */
 int gb_fd_open_parent(int dir_fd, const char *name, const char **ret_leaf);
+/* Closes every descriptor but 0, 1, 2 and these. */
+void gb_fd_close_others(const int *keep, unsigned count);
 /* Copies up to the end of in_fd. Returns bytes copied or -errno. */
 ssize_t gb_fd_copy(int out_fd, int in_fd);

@@ -25,9 +25,11 @@ enum {
     GB_LL_REFER = 1 << 13,      /* ABI 2 */
     GB_LL_TRUNCATE = 1 << 14,   /* ABI 3 */
     GB_LL_IOCTL_DEV = 1 << 15,  /* ABI 5 */
-    GB_LL_TCP = 3,              /* ABI 4: bind and connect */
-    GB_LL_SCOPES = 3,           /* ABI 6: abstract unix sockets, signals */
-    GB_LL_NEWEST = 6,           /* the newest ABI whose walls we use */
+    GB_LL_BIND = 1,             /* ABI 4, TCP */
+    GB_LL_CONNECT = 2,
+    GB_LL_TCP = 3,    /* both */
+    GB_LL_SCOPES = 3, /* ABI 6: abstract unix sockets, signals */
+    GB_LL_NEWEST = 6, /* the newest ABI whose walls we use */
 };
 
 /* 0: the kernel has none. */

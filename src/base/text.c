@@ -173,3 +173,25 @@ void gb_text_time(int64_t us, char *buf, size_t size)
     strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(buf, size, "%s.%06dZ", text, (int)(us - (int64_t)seconds * 1000000));
 }
+
+size_t gb_text_distance(const char *a, const char *b)
+{
+    const size_t a_len = strlen(a), b_len = strlen(b);
+    size_t row[GB_TEXT_DISTANCE + 1];
+    if (a_len > GB_TEXT_DISTANCE || b_len > GB_TEXT_DISTANCE)
+        return SIZE_MAX;
+    for (size_t k = 0; k <= b_len; k++)
+        row[k] = k;
+    for (size_t i = 1; i <= a_len; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t k = 1; k <= b_len; k++) {
+            const size_t above = row[k];
+            const size_t least = above < row[k - 1] ? above : row[k - 1];
+            const size_t change = diagonal + (a[i - 1] != b[k - 1]);
+            row[k] = change < least + 1 ? change : least + 1;
+            diagonal = above;
+        }
+    }
+    return row[b_len];
+}

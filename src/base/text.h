@@ -32,5 +32,9 @@ void gb_text_defuse(char *text);
 
 /* A name that stays beneath its directory: relative, no empty, "." or ".." component, none over 255 bytes. */
 bool gb_text_is_relative_name(const char *name);
+#define GB_TEXT_DISTANCE 64
+/* How many letters must be added, removed, or changed to make one of the other; SIZE_MAX if one has more than
+ * GB_TEXT_DISTANCE. */
+size_t gb_text_distance(const char *a, const char *b);
 /* Is `word` one of the comma-separated words of `list`? */
 bool gb_text_in_list(const char *list, const char *word);
