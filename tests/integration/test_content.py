@@ -98,6 +98,7 @@ CODE_PIECES = """subprocess . .run .call .Popen .check_output os. system exec sp
 
 
 def test_screening_decides_as_the_seeds_do(content):
+    """With the seeds' patterns as rules: for Python the built-in ones look at syntax instead (test_screen.py)."""
     fired = dict.fromkeys((name for _, name in BLOCKED), 0)
     for code in texts(4, 6000, CODE_PIECES, "owax()/.\n 'ep"):
         wanted = [(name, code.count("\n", 0, m.start()) + 1) for pattern, name in BLOCKED if (m := re.search(pattern, code))]
