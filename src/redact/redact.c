@@ -23,6 +23,7 @@ struct gb_redact {
     pcre2_match_data *match;
     char *text;     /* hold_most + ROOM bytes */
     size_t at, len; /* the cursor, and how many bytes there are */
+    char before[2]; /* what stood before text[0] */
     size_t hold_most;
     uint64_t base;        /* the stream's offset of text[0]; offsets below count from the stream's start */
     uint64_t covered;     /* what is before this offset is removed */
@@ -106,6 +107,25 @@ static void cover(struct gb_redact *r, uint64_t end, size_t rule, struct gb_buf 
     r->hits++;
 }
 
+static char byte_before(const struct gb_redact *r, size_t back)
+{
+    if (r->at >= back)
+        return r->text[r->at - back];
+    return r->before[r->at + 2 - back];
+}
+
+/* Does a word begin at the cursor? Also behind what was removed, and behind an escape that ends in a letter:
+ * "\n" in JSON, or a colour of a terminal. */
+static bool is_alone(const struct gb_redact *r)
+{
+    if (r->covered && r->covered == r->base + r->at)
+        return true;
+    const char c = byte_before(r, 1), d = byte_before(r, 2);
+    const bool word = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
+    return !word || (d == '\\' && c && strchr("bfnrt", c)) ||
+           (c == 'm' && ((d >= '0' && d <= '9') || d == '['));
+}
+
 /* Tries the rules at the cursor. False: more text is needed. */
 static bool decide(struct gb_redact *r, bool end, struct gb_buf *out)
 {
@@ -116,6 +136,8 @@ static bool decide(struct gb_redact *r, bool end, struct gb_buf *out)
     if (full)
         len = r->hold_most;
     uint64_t rules = gb_rules_at(r->rules, text, len) & ~r->resting;
+    if (rules & r->rules->alone && !is_alone(r))
+        rules &= ~r->rules->alone;
     for (; rules; rules &= rules - 1) {
         const size_t rule = (size_t)__builtin_ctzll(rules);
         size_t match = 0;
@@ -165,6 +187,8 @@ static void scan(struct gb_redact *r, bool end, struct gb_buf *out)
             break;
         pass(r, r->at + 1, out);
     }
+    const char before[2] = {byte_before(r, 2), byte_before(r, 1)};
+    memcpy(r->before, before, sizeof(before));
     memmove(r->text, r->text + r->at, r->len - r->at);
     r->base += r->at;
     r->len -= r->at;

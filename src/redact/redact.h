@@ -35,13 +35,32 @@ struct gb_rule {
      * 0 if there is none. */
     size_t within;
     char need;
+    /* It does not begin inside a word: for what is short or looks like ordinary text ("task-…"). */
+    bool alone;
 };
 
 struct gb_rules; /* compiled once, shared by all streams, not changed by them */
 
-/* The rules of rules.def. NULL with err on failure. */
-struct gb_rules *gb_rules_new(struct gb_err *err);
-/* The same for a table of one's own, of at most 64; `mark` must outlive the result. */
+/* What is wanted besides the rules of rules.def. Strings are copied. */
+struct gb_rules_options {
+    const struct gb_rule *more; /* one of the same name takes the place of a built-in one */
+    size_t more_count;
+    const char *const *off; /* names of built-in rules that are not wanted */
+    size_t off_count;
+    /* Values that must not appear: as they are, percent-encoded, escaped as in JSON, in hexadecimal, in
+     * base64 (wherever in what was encoded). Shorter than GB_SECRET_LEAST: refused. Not found: reversed,
+     * compressed, encrypted, in another character set. */
+    const char *const *secrets;
+    size_t secret_count;
+};
+#define GB_SECRET_LEAST 8
+
+/* The rules of rules.def and what the options say (NULL: nothing). NULL with err on failure. */
+struct gb_rules *gb_rules_new(const struct gb_rules_options *options, struct gb_err *err);
+/* How many rules there are of rules.def, and their names. */
+size_t gb_rules_builtin_count(void);
+const char *gb_rules_builtin_name(size_t index);
+/* The same for a table of one's own, of at most 64. */
 struct gb_rules *gb_rules_compile(const struct gb_rule *table, size_t count, struct gb_err *err);
 void gb_rules_free(struct gb_rules *rules);
 

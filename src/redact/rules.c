@@ -1,5 +1,7 @@
 #include "redact/rules.h"
 
+#include "redact/secrets.h"
+
 #include "base/auto.h"
 
 #include <errno.h>
@@ -10,15 +12,21 @@
 #define STEPS_MOST    1000000
 #define HEAP_KIB_MOST 4096
 
+#define SECRET_MARK "[REDACTED_SECRET]"
+
 static const struct gb_rule defaults[] = {
-#define GB_REDACT(name, mark, need, within, pattern) {name, mark, pattern, within, need},
+#define GB_REDACT(name, mark, need, within, pattern)      {name, mark, pattern, within, need, false},
+#define GB_CREDENTIAL(name, where, need, within, pattern) {name, SECRET_MARK, pattern, within, need, where},
 #include "redact/rules.def"
 #undef GB_REDACT
+#undef GB_CREDENTIAL
 };
 
 enum gb_rules_verdict gb_rules_try(const struct gb_rules *rules, size_t rule, const char *text, size_t len,
                                    bool whole, pcre2_match_data *match, size_t *ret_len)
 {
+    if (!rules->code[rule])
+        return gb_secrets_try(rules->secrets, text, len, whole, ret_len);
     uint32_t options = PCRE2_ANCHORED | PCRE2_NO_JIT | (whole ? 0 : PCRE2_PARTIAL_HARD);
     int rc = pcre2_match(rules->code[rule], (PCRE2_SPTR)text, len, 0, options, match, rules->limits);
     if (rc == PCRE2_ERROR_NOMATCH)
@@ -31,9 +39,19 @@ enum gb_rules_verdict gb_rules_try(const struct gb_rules *rules, size_t rule, co
     return GB_RULES_MATCH;
 }
 
+static size_t hash_of(const char *four)
+{
+    uint32_t word;
+    memcpy(&word, four, sizeof(word));
+    return (word * UINT32_C(0x9E3779B1)) >> 19;
+}
+_Static_assert(GB_RULES_FOUR == 1 << 13, "the hash has 13 bits");
+
 uint64_t gb_rules_at(const struct gb_rules *rules, const char *text, size_t len)
 {
     uint64_t found = rules->first[(unsigned char)*text];
+    if (len >= 4)
+        found &= rules->four[hash_of(text)];
     for (uint64_t left = found & rules->needy; left; left &= left - 1) {
         size_t rule = (size_t)__builtin_ctzll(left);
         if (len >= rules->within[rule] && !memchr(text, rules->need[rule], rules->within[rule]))
@@ -62,7 +80,31 @@ static bool may_begin(const struct gb_rules *rules, size_t rule, const char *tex
 }
 
 /* Asks the compiled rule itself with which bytes it can begin, so that no table can be at odds with a
- * pattern. */
+ * pattern. Where there are too many to ask about, it may begin with any four. */
+#define QUESTIONS_MOST 60000
+
+static bool learn_fours(struct gb_rules *rules, size_t rule, pcre2_match_data *match)
+{
+    unsigned next[4] = {0}; /* what is tried next at each place */
+    char text[4];
+    size_t at = 0;
+    for (size_t questions = 0; questions < QUESTIONS_MOST; questions++) {
+        while (next[at] == 256) { /* this place is through: on to the next byte of the one before it */
+            if (!at)
+                return true;
+            next[at--] = 0;
+        }
+        text[at] = (char)next[at]++;
+        if (!may_begin(rules, rule, text, at + 1, match))
+            continue;
+        if (at == 3)
+            rules->four[hash_of(text)] |= UINT64_C(1) << rule;
+        else
+            at++;
+    }
+    return false;
+}
+
 static void learn_beginnings(struct gb_rules *rules, size_t rule, pcre2_match_data *match)
 {
     for (unsigned a = 0; a < 256; a++) {
@@ -74,6 +116,9 @@ static void learn_beginnings(struct gb_rules *rules, size_t rule, pcre2_match_da
             if (may_begin(rules, rule, (const char[]){first, (char)b}, 2, match))
                 rules->pair[a << 5 | b >> 3] |= (uint8_t)(1U << (b & 7));
     }
+    if (!learn_fours(rules, rule, match))
+        for (size_t i = 0; i < GB_RULES_FOUR; i++)
+            rules->four[i] |= UINT64_C(1) << rule;
 }
 
 static int compile_rule(struct gb_rules *rules, const struct gb_rule *rule, struct gb_err *err)
@@ -91,7 +136,12 @@ static int compile_rule(struct gb_rules *rules, const struct gb_rule *rule, stru
                           rule->name, text, at);
     }
     rules->code[rules->count] = compiled;
-    rules->mark[rules->count] = rule->mark;
+    rules->mark[rules->count] = strdup(rule->mark);
+    if (!rules->mark[rules->count]) {
+        rules->count++;
+        return gb_err_set(err, GB_ERR_INTERNAL, ENOMEM, "redaction rules");
+    }
+    rules->alone |= (uint64_t)rule->alone << rules->count;
     rules->need[rules->count] = rule->need;
     rules->within[rules->count] = rule->within;
     rules->needy |= (uint64_t) !!rule->within << rules->count;
@@ -117,9 +167,9 @@ static int compile_rule(struct gb_rules *rules, const struct gb_rule *rule, stru
 
 static int compile_all(struct gb_rules *rules, const struct gb_rule *table, size_t count, struct gb_err *err)
 {
-    if (count > GB_RULES_MOST)
+    if (count >= GB_RULES_MOST) /* one place is for the secrets */
         return gb_err_set(err, GB_ERR_CONFIG, 0, "%zu redaction rules: at most %d are allowed", count,
-                          GB_RULES_MOST);
+                          GB_RULES_MOST - 1);
     rules->limits = pcre2_match_context_create(NULL);
     if (!rules->limits)
         return gb_err_set(err, GB_ERR_INTERNAL, ENOMEM, "redaction rules");
@@ -153,17 +203,74 @@ struct gb_rules *gb_rules_compile(const struct gb_rule *table, size_t count, str
     return rules;
 }
 
-struct gb_rules *gb_rules_new(struct gb_err *err)
+/* --- doors --- */
+
+size_t gb_rules_builtin_count(void)
 {
-    return gb_rules_compile(defaults, ARRAY_LEN(defaults), err);
+    return ARRAY_LEN(defaults);
+}
+
+const char *gb_rules_builtin_name(size_t index)
+{
+    return index < ARRAY_LEN(defaults) ? defaults[index].name : NULL;
+}
+
+static bool is_wanted(const struct gb_rules_options *options, const char *name)
+{
+    for (size_t i = 0; i < options->off_count; i++)
+        if (!strcmp(options->off[i], name))
+            return false;
+    for (size_t i = 0; i < options->more_count; i++)
+        if (!strcmp(options->more[i].name, name))
+            return false;
+    return true;
+}
+
+static int add_secrets(struct gb_rules *rules, const struct gb_rules_options *options, struct gb_err *err)
+{
+    const size_t rule = rules->count;
+    rules->secrets = gb_secrets_new(options->secrets, options->secret_count, err);
+    rules->mark[rule] = rules->secrets ? strdup(SECRET_MARK) : NULL;
+    if (!rules->mark[rule])
+        return -EINVAL;
+    rules->count++;
+    learn_beginnings(rules, rule, NULL);
+    return 0;
+}
+
+struct gb_rules *gb_rules_new(const struct gb_rules_options *options, struct gb_err *err)
+{
+    static const struct gb_rules_options none = {0};
+    struct gb_rule table[GB_RULES_MOST];
+    size_t count = 0;
+    options = options ? options : &none;
+    for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
+        if (is_wanted(options, defaults[i].name))
+            table[count++] = defaults[i];
+    for (size_t i = 0; i < options->more_count; i++) {
+        if (count == ARRAY_LEN(table)) {
+            gb_err_set(err, GB_ERR_CONFIG, 0, "there are more than %d redaction rules", GB_RULES_MOST - 1);
+            return NULL;
+        }
+        table[count++] = options->more[i];
+    }
+    struct gb_rules *rules = gb_rules_compile(table, count, err);
+    if (rules && options->secret_count && add_secrets(rules, options, err)) {
+        gb_rules_free(rules);
+        return NULL;
+    }
+    return rules;
 }
 
 void gb_rules_free(struct gb_rules *rules)
 {
     if (!rules)
         return;
-    for (size_t i = 0; i < rules->count; i++)
+    for (size_t i = 0; i < rules->count; i++) {
         pcre2_code_free(rules->code[i]);
+        free(rules->mark[i]);
+    }
+    gb_secrets_free(rules->secrets);
     pcre2_match_context_free(rules->limits);
     free(rules);
 }

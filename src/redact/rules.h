@@ -6,18 +6,25 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#define GB_RULES_MOST 64 /* a set of rules is one word of bits */
+#define GB_RULES_MOST 64   /* a set of rules is one word of bits */
+#define GB_RULES_FOUR 8192 /* a power of two */
+
+struct gb_secrets;
 
 struct gb_rules {
     size_t count;
-    pcre2_code *code[GB_RULES_MOST];
-    const char *mark[GB_RULES_MOST];
+    pcre2_code *code[GB_RULES_MOST]; /* NULL: the rule that finds the secrets */
+    struct gb_secrets *secrets;
+    char *mark[GB_RULES_MOST];
     char need[GB_RULES_MOST]; /* see struct gb_rule */
     size_t within[GB_RULES_MOST];
     uint64_t needy; /* the rules that have these */
+    uint64_t alone; /* the rules that do not begin inside a word */
     pcre2_match_context *limits;
     uint64_t first[256];  /* the rules that can begin with this byte */
     uint8_t pair[0x2000]; /* a bit for each two bytes with which some rule can begin */
+    /* For each hash of four bytes, the rules that can begin with such: most places end here. */
+    uint64_t four[GB_RULES_FOUR];
 };
 
 enum gb_rules_verdict {

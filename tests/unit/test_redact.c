@@ -10,7 +10,7 @@ static int set_up(void **state)
 {
     (void)state;
     struct gb_err err = {0};
-    rules = gb_rules_new(&err);
+    rules = gb_rules_new(NULL, &err);
     return rules ? 0 : -1;
 }
 
@@ -166,7 +166,7 @@ static void what_cannot_match_goes_out_at_once(void **state)
             {"a k", "a "},
             {"i", "ki"},
             {"n /hom", "n "},
-            {"er", "/homer"},
+            {"ez", "/homez"},
             {" key ", " "},
             {"ring 1", "key ring "},
             {".2", ""},
@@ -299,13 +299,13 @@ static void bad_rules_are_refused(void **state)
         if (!strstr(err.text, rows[i].text))
             fail_msg("%s", err.text);
     }
-    struct gb_rule many[65];
+    struct gb_rule many[64]; /* one place is for the secrets */
     for (size_t i = 0; i < LEN(many); i++)
         many[i] = (struct gb_rule){"x", "[]", "x", 0, 0};
     struct gb_err err = {0};
-    assert_null(gb_rules_compile(many, 65, &err));
-    assert_non_null(strstr(err.text, "65 redaction rules: at most 64"));
-    struct gb_rules *most = gb_rules_compile(many, 64, &err);
+    assert_null(gb_rules_compile(many, 64, &err));
+    assert_non_null(strstr(err.text, "64 redaction rules: at most 63"));
+    struct gb_rules *most = gb_rules_compile(many, 63, &err);
     assert_non_null(most);
     expect_hold(most, 64, "axb", 3, "a[]b", 1);
     gb_rules_free(most);
