@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "json/json.h"
+#include "policy/policy.h"
 
 #include <sha2.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 struct settings {
     bool json, help;
+    const char *principal, *tool; /* of whom, and of what, the policy is asked for; NULL: not named */
     struct gb_config_override overrides[OVERRIDES];
     char paths[OVERRIDES][64];
     size_t override_count;
@@ -46,8 +48,17 @@ static int set_override(void *context, const struct option_row *row, const char 
     return 0;
 }
 
+static int set_name(void *context, const struct option_row *row, const char *value)
+{
+    struct settings *s = context;
+    *(strcmp(row->name, "--tool") ? &s->principal : &s->tool) = value;
+    return 0;
+}
+
 static const struct option_row options[] = {
         {"--set", "PATH=VALUE", "change one setting; wins over file and environment", set_override},
+        {"--principal", "NAME", "check: print the policy that holds for this caller", set_name},
+        {"--tool", "NAME", "check: print the policy that holds for calls of this tool", set_name},
         {"--json", NULL, "print JSON", set_flag},
         {"--help", NULL, "this text (also -h)", set_flag},
         {"-h", NULL, NULL, set_flag},
@@ -55,36 +66,59 @@ static const struct option_row options[] = {
 
 /* --- check --- */
 
-static int check(const struct settings *s, const char *file)
+/* Everything that the service itself would refuse to start with. */
+static int load(const struct settings *s, const char *file, struct gb_config **ret_config,
+                struct gb_policy **ret_policy, struct gb_err *err)
 {
-    struct gb_err err = {0};
-    AUTO_CONFIG config = NULL;
-    int r = gb_config_load(file, s->overrides, s->override_count, &config, &err);
-    const char *read = config ? config->file : file;
-    if (s->json) {
-        AUTO_BUF buf = {.max = 1 << 16};
-        struct gb_json j = {.out = &buf, .first = true};
-        gb_json_open(&j, NULL, '{');
-        gb_json_bool(&j, "ok", r == 0);
-        (read ? gb_json_text(&j, "file", read) : gb_json_null(&j, "file"));
-        gb_json_text(&j, "error", r ? err.text : "");
-        gb_json_close(&j, '}');
-        puts(buf.data ? buf.data : "");
-    } else if (r) {
-        complain("%s", err.text);
-    } else if (read) {
-        char name[512];
-        snprintf(name, sizeof(name), "%s", read);
-        gb_text_defuse(name);
-        printf("ok: %s\n", name);
-    } else {
-        printf("ok: there is no file; the defaults are in force\n");
-    }
-    const int output = finish_output();
-    return r ? EXIT_BAD : output;
+    int r = gb_config_load(file, s->overrides, s->override_count, ret_config, err);
+    return r ? r : gb_policy_new(*ret_config, GB_POLICY_DECIDE, ret_policy, err);
 }
 
-/* --- show --- */
+/* How much there is of everything. */
+static void count_all(const struct gb_config *config, const struct gb_policy *p, struct gb_json *j)
+{
+    gb_json_int(j, "tools", (int64_t)p->tool_count);
+    gb_json_int(j, "principals", (int64_t)json_object_size(config->principals));
+    gb_json_int(j, "profiles", (int64_t)p->profile_count);
+    gb_json_int(j, "keys", (int64_t)config->key_count);
+    gb_json_int(j, "secrets", (int64_t)p->secret_count);
+    gb_json_text(j, "policy", p->sha256);
+}
+
+static void print_verdict_json(const struct gb_config *config, const struct gb_policy *p, const char *file,
+                               const char *error)
+{
+    AUTO_BUF buf = {.max = 1 << 16};
+    struct gb_json j = {.out = &buf, .first = true};
+    gb_json_open(&j, NULL, '{');
+    gb_json_bool(&j, "ok", !*error);
+    (file ? gb_json_text(&j, "file", file) : gb_json_null(&j, "file"));
+    gb_json_text(&j, "error", error);
+    if (config && p)
+        count_all(config, p, &j);
+    gb_json_close(&j, '}');
+    puts(buf.data ? buf.data : "");
+}
+
+static void print_verdict(const struct gb_config *config, const struct gb_policy *p, const char *file)
+{
+    char name[512];
+    snprintf(name, sizeof(name), "%s", file ? file : "there is no file; the defaults are in force");
+    gb_text_defuse(name);
+    printf("ok: %s\n", name);
+    printf("%zu tools, %zu principals, %zu profiles, %zu keys, %zu secrets\n", p->tool_count,
+           json_object_size(config->principals), p->profile_count, config->key_count, p->secret_count);
+}
+
+/* --- check, with names: the policy in force --- */
+
+static bool is_principal(const struct gb_config *config, const char *name)
+{
+    for (size_t i = 0; i < config->key_count; i++)
+        if (!strcmp(config->keys[i].principal, name))
+            return true;
+    return json_object_get(config->principals, name) || !strcmp(name, "default") || !strcmp(name, "local");
+}
 
 /* One value as it stands in YAML: JSON is YAML, too. */
 static void print_value(const json_t *value)
@@ -94,6 +128,75 @@ static void print_value(const json_t *value)
         gb_text_defuse(text);
     printf("%s", text ? text : "?");
 }
+
+/* Objects over several lines, everything else on one. */
+/* NOLINTNEXTLINE(misc-no-recursion): three deep */
+static void print_nested(const json_t *value, int depth)
+{
+    const char *name;
+    json_t *member;
+    json_object_foreach((json_t *)value, name, member) {
+        const bool deeper = json_object_size(member) && depth < 2 && strcmp(name, "parameters") != 0;
+        char shown[128];
+        snprintf(shown, sizeof(shown), "%s", name);
+        gb_text_defuse(shown);
+        printf("%*s%s:%s", 2 * depth, "", shown, deeper ? "\n" : " ");
+        if (deeper) {
+            print_nested(member, depth + 1);
+            continue;
+        }
+        print_value(member);
+        printf("\n");
+    }
+}
+
+static int print_policy(const struct settings *s, const struct gb_config *config, const struct gb_policy *p)
+{
+    const char *name = s->principal ? s->principal : config->key_count ? "default" : "local";
+    const struct gb_tool *tool = s->tool ? gb_policy_tool(p, s->tool) : NULL;
+    AUTO_BUF buf = {.max = 4 << 20};
+    struct gb_json j = {.out = &buf, .first = true};
+    struct gb_err err = {0};
+    AUTO_JSON shown = NULL;
+    if (!is_principal(config, name)) {
+        complain("there is no key and no principal called '%.64s'", name);
+        return EXIT_BAD;
+    }
+    if (s->tool && !tool) {
+        complain("there is no tool called '%.64s'", s->tool);
+        return EXIT_BAD;
+    }
+    gb_policy_show(p, gb_policy_principal(p, name), tool, &j);
+    if (buf.failed || gb_buf_truncated(&buf) || gb_json_read(buf.data, buf.len, &shown, &err))
+        return complain("cannot print the policy: %s", *err.text ? err.text : "it is too large");
+    if (s->json)
+        puts(buf.data);
+    else
+        print_nested(shown, 0);
+    return finish_output();
+}
+
+static int check(const struct settings *s, const char *file)
+{
+    struct gb_err err = {0};
+    AUTO_CONFIG config = NULL;
+    AUTO_POLICY policy = NULL;
+    int r = load(s, file, &config, &policy, &err);
+    const char *read = config ? config->file : file;
+    const bool good = !r && config && policy;
+    if (good && (s->principal || s->tool))
+        return print_policy(s, config, policy);
+    if (s->json)
+        print_verdict_json(config, policy, read, r ? err.text : "");
+    else if (good)
+        print_verdict(config, policy, read);
+    else
+        complain("%s", err.text);
+    const int output = finish_output();
+    return r ? EXIT_BAD : output;
+}
+
+/* --- show --- */
 
 static void print_keys(const json_t *keys)
 {
@@ -134,7 +237,7 @@ static void print_tree(const struct gb_config *config, const json_t *tree)
     json_t *value, *inner;
     printf("# The configuration in force. Behind what is not the default: who set it.\n");
     json_object_foreach((json_t *)tree, name, value) {
-        if (!json_is_object(value)) {
+        if (!json_is_object(value) || gb_config_origin(config, name)) {
             print_setting(config, "", name, name, value);
             continue;
         }
@@ -151,9 +254,10 @@ static int show(const struct settings *s, const char *file)
 {
     struct gb_err err = {0};
     AUTO_CONFIG config = NULL;
-    AUTO_BUF buf = {.max = 1 << 20};
+    AUTO_POLICY policy = NULL;
+    AUTO_BUF buf = {.max = 8 << 20};
     AUTO_JSON tree = NULL;
-    if (gb_config_load(file, s->overrides, s->override_count, &config, &err)) {
+    if (load(s, file, &config, &policy, &err)) {
         complain("%s", err.text);
         return EXIT_BAD;
     }

@@ -98,6 +98,15 @@ static const char *check_keys(const struct gb_config *config, struct gb_err *err
                            b->name);
                 return "keys";
             }
+            if (!strcmp(a->principal, b->principal) &&
+                (a->rate_per_minute != b->rate_per_minute || a->running != b->running)) {
+                gb_err_set(err, GB_ERR_CONFIG, 0,
+                           "'%s' and '%s' have the same principal, whose calls are counted together; give "
+                           "both the "
+                           "same rate_per_minute and max_running",
+                           a->name, b->name);
+                return "keys";
+            }
         }
     return NULL;
 }

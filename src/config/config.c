@@ -26,9 +26,6 @@ struct gb_config *gb_config_new(void)
     return config;
 }
 
-const char *const gb_screen_names[] = {
-        [GB_SCREEN_BLOCK] = "block", [GB_SCREEN_WARN] = "warn", [GB_SCREEN_OFF] = "off"};
-
 void gb_config_free(struct gb_config *config)
 {
     if (!config)
@@ -37,6 +34,7 @@ void gb_config_free(struct gb_config *config)
         gb_setting_reset(config, &gb_settings[i]);
         free(config->set_by[i]);
     }
+    json_decref(config->lines);
     free(config->set_by);
     free(config->file);
     free(config);
@@ -83,14 +81,21 @@ int gb_config_apply_one(struct gb_config *config, const char *path, const json_t
 {
     const struct gb_setting *row = gb_setting_find(path);
     int r;
-    if (row && (!row->handed || source->handed))
+    if (row && source->visible && gb_tree_has_values(row, value))
+        r = gb_err_set(
+                err, GB_ERR_CONFIG, 0,
+                "every user of this host can see what is on a command line; take the value from a file or "
+                "env");
+    else if (row && (!row->handed || source->handed))
         r = gb_setting_set(config, row, value, err);
     else if (gb_setting_is_section(path))
         r = gb_err_set(err, GB_ERR_CONFIG, 0, "it has settings of its own, and no value");
     else
         r = gb_setting_unknown(path, err);
-    if (r)
+    if (r || !row)
         return fail_at(source, path, r, err);
+    if (row->kind == GB_KIND_TREE)
+        gb_tree_keep_lines(config, row, source->lines);
     char where[256], **set_by = &config->set_by[row - gb_settings];
     place(source, path, where, sizeof(where));
     free(*set_by);
@@ -279,6 +284,8 @@ int gb_config_write(const struct gb_config *config, bool secrets, struct gb_buf 
         const char *name = dot ? dot + 1 : row->path;
         if (row->kind == GB_KIND_KEYS && secrets)
             gb_keys_write_hashes(config, name, &j);
+        else if (row->kind == GB_KIND_TREE && secrets)
+            gb_tree_write_handed(config, row, name, &j);
         else
             gb_setting_write(config, row, name, &j);
     }

@@ -16,6 +16,7 @@ static const struct gb_setting numbers[] = {
 #define GB_LIST(...)
 #define GB_WORDS(...)
 #define GB_KEYS(...)
+#define GB_TREE(...)
 #define GB_KEY_NUMBER(name, member, def_, least_, most_, meaning)                                            \
     {.path = (name),                                                                                         \
      .offset = offsetof(struct gb_config_key, member),                                                       \
@@ -33,16 +34,25 @@ static int64_t *number_of(struct gb_config_key *key, const struct gb_setting *ro
 
 /* --- one field of one key --- */
 
-static int set_name(struct gb_config_key *key, const json_t *value, struct gb_err *err)
+static int take_name(const json_t *value, char ret[64], struct gb_err *err)
 {
     static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     const char *text = json_is_string(value) ? json_string_value(value) : "";
     const size_t len = strlen(text);
-    if (!len || len != json_string_length(value) || len >= sizeof(key->name) ||
-        text[strspn(text, characters)])
+    if (!len || len != json_string_length(value) || len >= 64 || text[strspn(text, characters)])
         return gb_value_refuse(value, "it takes up to 63 letters, digits, '.', '_' and '-'", err);
-    memcpy(key->name, text, len + 1);
+    memcpy(ret, text, len + 1);
     return 0;
+}
+
+static int set_name(struct gb_config_key *key, const json_t *value, struct gb_err *err)
+{
+    return take_name(value, key->name, err);
+}
+
+static int set_principal(struct gb_config_key *key, const json_t *value, struct gb_err *err)
+{
+    return take_name(value, key->principal, err);
 }
 
 static int set_hash(struct gb_config_key *key, const json_t *value, struct gb_err *err)
@@ -72,7 +82,7 @@ static int set_file(struct gb_config_key *key, const json_t *value, struct gb_er
 static const struct {
     const char *name;
     int (*set)(struct gb_config_key *key, const json_t *value, struct gb_err *err);
-} texts[] = {{"name", set_name}, {"sha256", set_hash}, {"key_file", set_file}};
+} texts[] = {{"name", set_name}, {"principal", set_principal}, {"sha256", set_hash}, {"key_file", set_file}};
 
 static int set_field(struct gb_config_key *key, const char *name, const json_t *value, struct gb_err *err)
 {
@@ -84,7 +94,8 @@ static int set_field(struct gb_config_key *key, const char *name, const json_t *
             return gb_number_set(number_of(key, &numbers[i]), &numbers[i], value, err);
     return gb_err_set(
             err, GB_ERR_CONFIG, 0,
-            "there is no such field; a key has: name, sha256 or key_file, rate_per_minute, max_running");
+            "there is no such field; a key has: name, sha256 or key_file, principal, rate_per_minute, "
+            "max_running");
 }
 
 /* --- one key, all keys --- */
@@ -106,6 +117,8 @@ static int set_key(struct gb_config_key *key, json_t *value, struct gb_err *err)
     }
     if (!*key->name)
         return gb_err_set(err, GB_ERR_CONFIG, 0, "it has no name");
+    if (!*key->principal)
+        memcpy(key->principal, key->name, sizeof(key->name));
     const json_t *hash = json_object_get(value, "sha256");
     if ((hash && !json_is_null(hash)) == (key->file != NULL))
         return gb_err_set(err, GB_ERR_CONFIG, 0, "key '%s' takes exactly one of sha256 and key_file",
@@ -162,6 +175,7 @@ static void write_keys(const struct gb_config *config, const char *name, bool ha
         gb_text_hex(key->sha256, sizeof(key->sha256), hex);
         gb_json_open(out, NULL, '{');
         gb_json_text(out, "name", key->name);
+        gb_json_text(out, "principal", key->principal);
         if (key->file)
             gb_json_text(out, "key_file", key->file);
         else if (hashes)

@@ -19,8 +19,8 @@
 
 /* --- files --- */
 
-/* All of a file that the operator names. `forbidden`: permissions that it must not give. */
-static int read_file(const char *path, mode_t forbidden, struct gb_buf *out, struct gb_err *err)
+int gb_config_read_file(const char *path, mode_t forbidden, struct gb_buf *out, unsigned *ret_mode,
+                        struct gb_err *err)
 {
     /* Without O_NONBLOCK a FIFO would keep us waiting for somebody to open its other end. */
     AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -48,13 +48,15 @@ static int read_file(const char *path, mode_t forbidden, struct gb_buf *out, str
         if (gb_buf_truncated(out))
             return gb_err_set(err, GB_ERR_CONFIG, 0, "'%.200s' is larger than %zu bytes", path, out->max);
     }
+    if (ret_mode)
+        *ret_mode = st.st_mode & 0777;
     return 0;
 }
 
 static int apply_file(struct gb_config *config, const char *path, struct gb_err *err)
 {
     AUTO_BUF text = {.max = GB_CONFIG_BYTES};
-    int r = read_file(path, S_IWOTH, &text, err);
+    int r = gb_config_read_file(path, S_IWOTH, &text, &config->file_mode, err);
     config->file = r ? NULL : strdup(path);
     if (!r && !config->file)
         return gb_err_set(err, GB_ERR_INTERNAL, ENOMEM, "read the configuration");
@@ -110,6 +112,17 @@ static json_t *split(const char *text)
     return TAKE_PTR(list);
 }
 
+/* Text that is empty means: the default. The reader would quote what may be a secret. */
+static int read_tree(const struct gb_setting *row, const char *text, json_t **ret, struct gb_err *err)
+{
+    struct gb_err why = {0};
+    *ret = *text ? NULL : json_null();
+    if (*ret || !gb_json_read(text, strlen(text), ret, &why))
+        return 0;
+    const bool secret = !strcmp(row->path, "secrets");
+    return gb_err_set(err, GB_ERR_CONFIG, 0, "it takes JSON%s%s", secret ? "" : ": ", secret ? "" : why.text);
+}
+
 /* What the text of a variable or flag means depends on the kind of setting. Text that is empty means: the
  * default. */
 static int apply_value(struct gb_config *config, const char *path, const char *text,
@@ -118,7 +131,9 @@ static int apply_value(struct gb_config *config, const char *path, const char *t
     const struct gb_setting *row = gb_setting_find(path);
     AUTO_JSON value = NULL;
     int r = 0;
-    if (row && row->kind == GB_KIND_KEYS)
+    if (row && row->kind == GB_KIND_TREE)
+        r = read_tree(row, text, &value, err);
+    else if (row && row->kind == GB_KIND_KEYS)
         r = gb_json_read(text, strlen(text), &value, NULL) /* it would quote what may be a key */
                     ? gb_err_set(err, GB_ERR_CONFIG, 0,
                                  "it takes JSON: [{\"name\": \"alice\", \"sha256\": \"…\"}]")
@@ -143,7 +158,12 @@ static int apply_value(struct gb_config *config, const char *path, const char *t
 /* Variables that begin like settings and are none. */
 static bool is_other_variable(const char *name)
 {
-    return !strncmp(name, "GLOVEBOX_TEST_", strlen("GLOVEBOX_TEST_"));
+    /* Where commands find a service, and what they call it with; see cli/client.h. */
+    static const char *const others[] = {"GLOVEBOX_URL=", "GLOVEBOX_KEY=", "GLOVEBOX_TEST_"};
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (!strncmp(name, others[i], strlen(others[i])))
+            return true;
+    return false;
 }
 
 /* The setting that NAME=VALUE is for. */
@@ -232,7 +252,7 @@ static int read_key_files(struct gb_config *config, struct gb_err *err)
         AUTO_BUF text = {.max = KEY_MOST};
         if (!key->file)
             continue;
-        int r = read_file(key->file, S_IRWXG | S_IRWXO, &text, err);
+        int r = gb_config_read_file(key->file, S_IRWXG | S_IRWXO, &text, NULL, err);
         r = r ? r : hash_key(key, &text, err);
         if (text.data)
             explicit_bzero(text.data, text.size);
@@ -251,7 +271,7 @@ static int read_pem(struct gb_config *config, const char *path, mode_t forbidden
     AUTO_BUF text = {.max = GB_CONFIG_BYTES};
     if (!file)
         return 0;
-    int r = read_file(file, forbidden, &text, err);
+    int r = gb_config_read_file(file, forbidden, &text, NULL, err);
     if (!r && (!text.data || gb_text_find_binary(text.data, text.len) < text.len || gb_form_pem(text.data)))
         r = gb_err_set(err, GB_ERR_CONFIG, 0, "'%.200s' is not in PEM form (-----BEGIN …)", file);
     if (r)
@@ -283,7 +303,7 @@ static int check_directories(const struct gb_config *config, struct gb_err *err)
 int gb_config_load(const char *file, const struct gb_config_override *overrides, size_t override_count,
                    struct gb_config **ret_config, struct gb_err *err)
 {
-    static const struct gb_config_source command_line = {.name = "command line"};
+    static const struct gb_config_source command_line = {.name = "command line", .visible = true};
     AUTO_CONFIG config = gb_config_new();
     AUTO_CONFIG done = NULL;
     if (!config)
@@ -294,6 +314,7 @@ int gb_config_load(const char *file, const struct gb_config_override *overrides,
         r = apply_value(config, overrides[i].path, overrides[i].value, &command_line, err);
     r = r ? r : check_degraded(config, err);
     r = r ? r : read_key_files(config, err);
+    r = r ? r : gb_secrets_read(config, err);
     r = r ? r : read_pem(config, "tls.certificate", 0, &config->tls_certificate_pem, err);
     r = r ? r : read_pem(config, "tls.key", S_IRWXO, &config->tls_key_pem, err);
     r = gb_config_complete(&config, r, &done, err);

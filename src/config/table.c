@@ -2,6 +2,7 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -42,7 +43,8 @@ const struct gb_setting gb_settings[] = {
      .form = gb_form_##form_},
 #define GB_WORDS(p, member, most_, form_, meaning)                                                           \
     {.path = (p), .kind = GB_KIND_WORDS, .offset = AT(member), .most = (most_), .form = gb_form_##form_},
-#define GB_KEYS(p, meaning) {.path = (p), .kind = GB_KIND_KEYS},
+#define GB_KEYS(p, meaning)         {.path = (p), .kind = GB_KIND_KEYS},
+#define GB_TREE(p, member, meaning) {.path = (p), .kind = GB_KIND_TREE, .offset = AT(member)},
 #define GB_KEY_NUMBER(...)
 #include "config/config.def"
 #define GB_LIMIT(field, key, decimals_, def_, least_, usual, ceiling, reached)                               \
@@ -87,30 +89,7 @@ bool gb_setting_is_section(const char *name)
     return false;
 }
 
-#define LONGEST 64 /* of what is compared; no setting is longer */
-
-/* How many letters must be added, removed, or changed. */
-static size_t distance(const char *a, const char *b)
-{
-    const size_t a_len = strlen(a), b_len = strlen(b);
-    size_t row[LONGEST + 1];
-    if (a_len > LONGEST || b_len > LONGEST)
-        return SIZE_MAX;
-    for (size_t k = 0; k <= b_len; k++)
-        row[k] = k;
-    for (size_t i = 1; i <= a_len; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t k = 1; k <= b_len; k++) {
-            const size_t above = row[k];
-            const size_t least = above < row[k - 1] ? above : row[k - 1];
-            const size_t change = diagonal + (a[i - 1] != b[k - 1]);
-            row[k] = change < least + 1 ? change : least + 1;
-            diagonal = above;
-        }
-    }
-    return row[b_len];
-}
+#define LONGEST 64 /* of a section; no setting is longer */
 
 /* The path as a whole, or only its last part, which may have been written in the wrong section. */
 static const struct gb_setting *nearest(const char *path)
@@ -124,8 +103,8 @@ static const struct gb_setting *nearest(const char *path)
         const char *row_leaf = strrchr(row->path, '.');
         if (row->handed)
             continue;
-        size_t far = distance(path, row->path);
-        const size_t leaf_far = distance(leaf, row_leaf ? row_leaf + 1 : row->path);
+        size_t far = gb_text_distance(path, row->path);
+        const size_t leaf_far = gb_text_distance(leaf, row_leaf ? row_leaf + 1 : row->path);
         far = leaf_far < far ? leaf_far : far;
         if (far < least) {
             best = row;

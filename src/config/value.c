@@ -64,6 +64,14 @@ int gb_number_set(int64_t *member, const struct gb_setting *row, const json_t *v
     return gb_value_refuse(value, allowed, err);
 }
 
+int gb_config_set_limit(struct gb_limits *limits, const struct gb_limit_row *row, const json_t *value,
+                        struct gb_err *err)
+{
+    const struct gb_setting range = {
+            .decimals = row->decimals, .unit = 1, .least = row->least, .most = row->ceiling};
+    return gb_number_set((int64_t *)(void *)((char *)limits + row->offset), &range, value, err);
+}
+
 static int set_number(struct gb_config *config, const struct gb_setting *row, const json_t *value,
                       struct gb_err *err)
 {
@@ -308,6 +316,7 @@ static const struct {
         [GB_KIND_LIST] = {set_list, reset_list, write_list},
         [GB_KIND_WORDS] = {set_words, reset_text, write_words},
         [GB_KIND_KEYS] = {gb_keys_set, gb_keys_reset, gb_keys_write},
+        [GB_KIND_TREE] = {gb_tree_set, gb_tree_reset, gb_tree_write},
 };
 
 int gb_setting_set(struct gb_config *config, const struct gb_setting *row, const json_t *value,

@@ -12,7 +12,7 @@ struct level {
     json_t *container; /* held by the one around it, the first by the reader */
     char *name;        /* of the value that comes next in a map; NULL: a name comes next */
     size_t name_line;
-    char path[128];
+    char path[GB_YAML_PATH];
 };
 
 struct reader {
@@ -69,9 +69,18 @@ json_t *gb_yaml_scalar(const char *text, size_t len)
     return json_stringn(text, len);
 }
 
+/* What the value that comes next is called. A path that does not fit names nothing, wherever it was cut. */
+static void path_of(const struct level *level, char path[GB_YAML_PATH])
+{
+    if (level->name)
+        snprintf(path, GB_YAML_PATH, "%s%s%s", level->path, *level->path ? "." : "", level->name);
+    else
+        snprintf(path, GB_YAML_PATH, "%s[%zu]", level->path, json_array_size(level->container));
+}
+
 /* The value belongs to the list or map that is being read, or is the whole document. Takes it over, also if
  * it fails. */
-static int add(struct reader *r, json_t *value)
+static int add(struct reader *r, json_t *value, size_t line)
 {
     struct level *level = r->depth ? &r->levels[r->depth - 1] : NULL;
     if (!value)
@@ -80,12 +89,12 @@ static int add(struct reader *r, json_t *value)
         r->root = value;
         return 0;
     }
-    if (json_is_array(level->container))
-        return json_array_append_new(level->container, value) ? no_memory(r) : 0;
-    char path[sizeof(level->path)]; /* one that does not fit names no setting, wherever it was cut */
-    snprintf(path, sizeof(path), "%s%s%s", level->path, *level->path ? "." : "", level->name);
-    int failed = json_object_set_new(level->container, level->name, value);
-    failed |= json_object_set_new_nocheck(r->lines, path, json_integer((json_int_t)level->name_line + 1));
+    char path[GB_YAML_PATH];
+    path_of(level, path);
+    line = level->name ? level->name_line : line;
+    int failed = level->name ? json_object_set_new(level->container, level->name, value)
+                             : json_array_append_new(level->container, value);
+    failed |= json_object_set_new_nocheck(r->lines, path, json_integer((json_int_t)line + 1));
     free(level->name);
     level->name = NULL;
     return failed ? no_memory(r) : 0;
@@ -100,12 +109,9 @@ static int enter(struct reader *r, json_t *container, size_t line)
         json_decref(container);
         return refuse(r, line, "more than " TEXT(GB_YAML_DEPTH) " levels");
     }
-    if (outer && outer->name)
-        snprintf(inner.path, sizeof(inner.path), "%s%s%s", outer->path, *outer->path ? "." : "", outer->name);
-    else if (outer)
-        snprintf(inner.path, sizeof(inner.path), "%s.%zu", outer->path,
-                 json_array_size(outer->container) + 1);
-    int e = add(r, container);
+    if (outer)
+        path_of(outer, inner.path);
+    int e = add(r, container, line);
     if (!e)
         r->levels[r->depth++] = inner;
     return e;
@@ -135,7 +141,7 @@ static int take_scalar(struct reader *r, const yaml_event_t *event)
     const char *text = (const char *)event->data.scalar.value;
     const size_t len = event->data.scalar.length;
     const bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    return add(r, plain ? gb_yaml_scalar(text, len) : json_stringn(text, len));
+    return add(r, plain ? gb_yaml_scalar(text, len) : json_stringn(text, len), event->start_mark.line);
 }
 
 static bool is_marked(const yaml_event_t *e)

@@ -8,12 +8,13 @@
 #include "base/err.h"
 #include "json/json.h"
 
-#define GB_YAML_DEPTH  16
+#define GB_YAML_DEPTH  32
+#define GB_YAML_PATH   256
 #define GB_YAML_VALUES 20000 /* names and values */
 
 /* `file` begins the error texts, before the line; NULL for none. *ret_lines maps paths ("boxes.running",
- * "keys.2.name") to the lines of their names. Errors are GB_ERR_CONFIG. An empty text is an error: nobody
- * means it. */
+ * "keys[1].name", "hosts[0]") to the lines where they begin. Errors are GB_ERR_CONFIG. An empty text is an
+ * error: nobody means it. */
 int gb_yaml_read(const char *text, size_t len, const char *file, json_t **ret_value, json_t **ret_lines,
                  struct gb_err *err);
 /* What a plain scalar means; NULL if memory is short or the text is not UTF-8. */

@@ -328,9 +328,11 @@ static void yaml_rules(void **state)
             Y("\xff\xfe{\0}\0", "not text"),
             Y("screen: \x1b[0m", "not text"),
             Y("screen: \"\\ud800\"", "not YAML"),
-            Y("a: [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]", "16 levels"),
-            Y("a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: 1}}}}}}}}}}}}}}}}}",
-              "16 levels"),
+            Y("a: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", "32 levels"),
+            Y("a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: {a: "
+              "{a: {a: "
+              "{a: {a: {a: {a: {a: {a: {a: {a: 1}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}",
+              "32 levels"),
     };
     for (size_t i = 0; i < LEN(cases); i++)
         bad(cases[i].text, cases[i].len, cases[i].words, LEN(cases[i].words));
@@ -486,10 +488,42 @@ static json_t *random_keys(void)
             hash[k] = "0123456789abcdef"[draw(15)];
         hash[64] = '\0';
         json_array_append_new(list,
-                              json_pack("{ss ss sI sI}", "name", name, "sha256", hash, "rate_per_minute",
+                              json_pack("{ss ss ss sI sI}", "name", name, "principal",
+                                        draw(1) ? name : name + 1, "sha256", hash, "rate_per_minute",
                                         (json_int_t)draw(1000000), "max_running", (json_int_t)draw(4096)));
     }
     return list;
+}
+
+/* What the policy makes of it does not matter here. */
+static json_t *random_tree(const struct gb_setting *row, int depth)
+{
+    if (!strcmp(row->path, "secrets"))
+        return json_pack("{s{ss} s{ss}}", "a", "value", "x \"\\ \xe2\x82\xac\n", "b.c", "value", "y");
+    switch (depth < 5 ? draw(7) : draw(4)) {
+    case 0:
+        return json_integer((json_int_t)draw(UINT64_MAX - 1));
+    case 1:
+        return json_real((double)draw(1000000) / 7 * (draw(1) ? 1e-9 : 1e9));
+    case 2:
+        return json_sprintf("%u \"'\\:#\n\xe2\x82\xac", (unsigned)draw(9));
+    case 3:
+        return json_boolean(draw(1));
+    case 4:
+        return depth ? json_null() : json_array();
+    default: {
+        json_t *outer = draw(1) ? json_object() : json_array();
+        for (uint64_t i = draw(4); i > 0; i--) {
+            char name[32];
+            snprintf(name, sizeof(name), "a.b[%u] \xe2\x82\xac", (unsigned)i);
+            if (json_is_array(outer))
+                json_array_append_new(outer, random_tree(row, depth + 1));
+            else
+                json_object_set_new(outer, name, random_tree(row, depth + 1));
+        }
+        return outer;
+    }
+    }
 }
 
 static json_t *random_value(const struct gb_setting *row)
@@ -509,6 +543,8 @@ static json_t *random_value(const struct gb_setting *row)
         return json_string(path);
     case GB_KIND_KEYS:
         return random_keys();
+    case GB_KIND_TREE:
+        return random_tree(row, 0);
     default:
         return random_texts(row);
     }
@@ -566,7 +602,8 @@ static void round_trip(void **state)
         const char *name, *inner;
         assert_non_null(out);
         json_object_foreach(tree, name, part) {
-            if (!json_is_object(part)) {
+            const struct gb_setting *row = gb_setting_find(name);
+            if (!json_is_object(part) || (row && row->kind == GB_KIND_TREE)) {
                 if (json_is_real(part))
                     assert_true(json_number_value(part) == json_number_value(json_object_get(out, name)));
                 else
