@@ -5,7 +5,7 @@
 #include <linux/filter.h>
 
 struct gb_confine_filter {
-    const char *name; /* "front", "store", "launch" */
+    const char *name; /* "front", "broker-file", … */
     const struct sock_filter *code;
     unsigned len;
 };

@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "base/auto.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "sandbox/steps.h"
 #include "wire/payload.h"
@@ -40,21 +41,6 @@ void gb_keeper_spec(const struct gb_run *run, struct gb_spec *ret_spec)
 }
 
 /* --- descriptors --- */
-
-/* Should: leave 0, 1, 2 and those of the run. The launcher's channels are not a box's business, and the end
- * of a socket that a keeper holds open would hide the launcher's death from those at the other end. */
-static void close_others(const struct gb_run *run)
-{
-    for (int from = STDERR_FILENO + 1; from >= 0;) {
-        int next = -1;
-        for (unsigned i = 0; i < run->fd_count; i++)
-            if (run->fd[i] >= from && (next < 0 || run->fd[i] < next))
-                next = run->fd[i];
-        if (next != from)
-            close_range((unsigned)from, next < 0 ? ~0U : (unsigned)next - 1, 0);
-        from = next < 0 ? -1 : next + 1;
-    }
-}
 
 /* Input is a file in memory. Must not: be something that could make a read wait: while we wait, nobody looks
  * at the clock of the box. */
@@ -213,7 +199,9 @@ static void settle(const struct gb_run *run, pid_t launcher)
     /* An ordinary user may write the id maps of its child only if that, and so we, can be looked at. */
     if (geteuid() != 0)
         prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    close_others(run);
+    /* The launcher's channels are not a box's business, and the end of a socket that a keeper holds open
+     * would hide the launcher's death from those at the other end. */
+    gb_fd_close_others(run->fd, run->fd_count);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 

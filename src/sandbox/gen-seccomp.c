@@ -76,7 +76,8 @@ static const struct group {
 static const struct profile {
     const char *name;
     bool allows; /* else the call does not exist */
-} profiles[] = {{"box", false}, {"front", false}, {"store", false}, {"launch", true}};
+} profiles[] = {{"box", false},         {"front", false},      {"store", false},           {"broker", false},
+                {"broker-file", false}, {"broker-net", false}, {"broker-database", false}, {"launch", true}};
 #define PROFILES (sizeof(profiles) / sizeof(profiles[0]))
 
 static bool has_group(const struct profile *profile, const struct group *g)
@@ -330,9 +331,20 @@ static void compile(struct program *p, const struct profile *profile, uint32_t a
     emit_tree(p, ranges, count);
 }
 
+/* As a part of a name in C. */
+static const char *word_of(const char *name)
+{
+    static char word[64];
+    snprintf(word, sizeof(word), "%s", name);
+    for (char *c = word; *c; c++)
+        if (*c == '-')
+            *c = '_';
+    return word;
+}
+
 static void print(const struct program *p, const char *name)
 {
-    printf("static const struct sock_filter code_%s[] = {\n", name);
+    printf("static const struct sock_filter code_%s[] = {\n", word_of(name));
     for (unsigned i = 0; i < p->len; i++)
         printf("    {0x%x, %u, %u, 0x%x},\n", p->code[i].code, p->code[i].jt, p->code[i].jf, p->code[i].k);
     printf("};\n");
@@ -372,8 +384,9 @@ static void print_service(uint32_t arch)
     }
     printf("\nconst struct gb_confine_filter gb_confine_filters[] = {\n");
     for (size_t i = 1; i < PROFILES; i++) {
-        const char *name = profiles[i].name;
-        printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", name, name, name, name);
+        const char *word = word_of(profiles[i].name);
+        printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", profiles[i].name, word, word,
+               word);
     }
     printf("};\nconst unsigned gb_confine_filter_count = sizeof(gb_confine_filters) / "
            "sizeof(gb_confine_filters[0]);\n");

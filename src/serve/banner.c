@@ -12,19 +12,37 @@ static bool is_tcp(const struct gb_listen *l)
     return l->address.addr.ss_family != AF_UNIX;
 }
 
-/* The line must work when it is pasted: TLS, keys and the uid rule are in it. */
+/* Is there the tool that the line calls, and does it take Python at once? A list of tools may have none, or
+ * one of that name that is something else. */
+static bool takes_python(const json_t *tools)
+{
+    size_t i = 0;
+    json_t *tool = NULL;
+    json_array_foreach(tools, i, tool) {
+        const json_t *name = json_object_get(tool, "name"), *code = json_object_get(tool, "code");
+        const json_t *language = json_object_get(code, "language");
+        if (!json_is_string(name) || strcmp(json_string_value(name), "execute_code") != 0)
+            continue;
+        return code && !json_object_get(tool, "approval") && !json_object_get(tool, "parameters") &&
+               (!language || strcmp(json_string_value(language), "python") == 0);
+    }
+    return !tools;
+}
+
+/* The line must work when it is pasted: TLS, keys and the uid rule are in it, and what there is to call. */
 static void add_try(const struct gb_service *s, const struct gb_listen *l, struct gb_buf *out)
 {
     const bool tls = s->config->tls_certificate && is_tcp(l);
+    const bool python = takes_python(s->config->tools);
     gb_buf_puts(out, "Try:  curl -s ");
     if (is_tcp(l))
         gb_buf_printf(out, "%s%s://%s", tls ? "-k " : "", tls ? "https" : "http", l->text);
     else
         gb_buf_printf(out, "--unix-socket %s http://localhost", l->text + strlen("unix:"));
-    gb_buf_puts(out, "/execute -H 'content-type: application/json' ");
+    gb_buf_puts(out, python ? "/execute -H 'content-type: application/json'" : "/v1/tools");
     if (s->config->key_count)
-        gb_buf_puts(out, "-H \"authorization: Bearer $KEY\" ");
-    gb_buf_puts(out, "-d " BODY "\n");
+        gb_buf_puts(out, " -H \"authorization: Bearer $KEY\"");
+    gb_buf_puts(out, python ? " -d " BODY "\n" : "\n");
     if (s->config->key_count)
         gb_buf_printf(out, "      with a key of the configuration in $KEY\n");
     else if (geteuid() == 0)

@@ -17,7 +17,11 @@
 #define CHANNEL 3
 
 static const char *const names[GB_CHILDREN] = {
-        [GB_CHILD_STORE] = "store", [GB_CHILD_LAUNCH] = "launch", [GB_CHILD_FRONT] = "front"};
+        [GB_CHILD_STORE] = "store",
+        [GB_CHILD_LAUNCH] = "launch",
+        [GB_CHILD_BROKER] = "broker",
+        [GB_CHILD_FRONT] = "front",
+};
 
 /* --- where the programs are --- */
 
@@ -61,8 +65,8 @@ int gb_child_find_all(struct gb_child children[GB_CHILDREN], struct gb_err *err)
             return 0;
     }
     return gb_err_set(err, GB_ERR_INTERNAL, -r,
-                      "the programs glovebox-store, -launch and -front are neither in %s nor in %s", exe,
-                      dir);
+                      "the programs glovebox-store, -launch, -broker and -front are neither in %s nor in %s",
+                      exe, dir);
 }
 
 /* --- starting --- */

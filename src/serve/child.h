@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 /* In the order in which they are started; they are stopped in the other. */
-enum gb_child_index { GB_CHILD_STORE, GB_CHILD_LAUNCH, GB_CHILD_FRONT, GB_CHILDREN };
+enum gb_child_index { GB_CHILD_STORE, GB_CHILD_LAUNCH, GB_CHILD_BROKER, GB_CHILD_FRONT, GB_CHILDREN };
 
 struct gb_service;
 

@@ -1,5 +1,5 @@
-/* The life of the three processes as one: they are started one after the other, and when one of them dies the
- * other two are killed and all are started anew. What they hold belongs together (channels, calls that are
+/* The life of the four processes as one: they are started one after the other, and when one of them dies the
+ * others are killed and all are started anew. What they hold belongs together (channels, calls that are
  * under way), so a part of it is worth nothing; and a process that may have been captured takes its peers'
  * state with it.
  *
@@ -126,8 +126,8 @@ static void heard(struct gb_source *source, uint32_t events)
     /* There is one thing that they can say. */
     if (!c->ready && s->phase == GB_PHASE_STARTING)
         became_ready(s, c);
-    else if (c == &s->children[GB_CHILD_FRONT])
-        gb_reload_answered(s, true, "");
+    else
+        gb_reload_heard(s, c, s->msg.tag);
     gb_msg_done(&s->msg);
 }
 
@@ -138,7 +138,8 @@ static void outlived_channel(struct gb_timer *timer)
     kill(c->pid, SIGKILL);
 }
 
-/* Who was started last depends on the others, so it stops first: the front, the launcher, the store. */
+/* Who was started last depends on the others, so it stops first: the front, the broker, the launcher, the
+ * store. */
 static void tell_last_to_stop(struct gb_service *s)
 {
     struct gb_child *last = running(s);

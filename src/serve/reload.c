@@ -1,13 +1,16 @@
 /* SIGHUP: a new configuration, or the old one if the new one is bad.
  *
- * What the supervisor can check it checks before anything changes. What only the front can (that certificate
- * and key are a pair that TLS can use), the front does: it answers READY when it has taken the configuration.
- * Until then the old one is kept, and comes back if the front refuses, keeps silent or dies of it. */
+ * What the supervisor can check it checks before anything changes. Then the broker gets it, which keeps the
+ * ones before it as well; when it has answered READY the front does, which can check what nobody else can
+ * (that certificate and key are a pair that TLS can use), and which from then on asks the broker for calls
+ * under it. When the front has answered READY the new one is in force. Until then the old one is kept, and
+ * comes back if one of them refuses, keeps silent or dies of it. */
 #include "serve/service.h"
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "policy/policy.h"
 #include "serve/notify.h"
 
 #include <errno.h>
@@ -15,9 +18,14 @@
 
 #define ANSWER_US (10 * 1000000LL)
 
-/* Without keys a caller is known by its uid, which for TCP only the kernel's diagnostics tell. */
+/* The policy is the front's, but a bad one is refused here. Without keys a caller is known by its uid, which
+ * for TCP only the kernel's diagnostics tell. */
 int gb_reload_check(const struct gb_service *s, const struct gb_config *config, struct gb_err *err)
 {
+    AUTO_POLICY policy = NULL;
+    int r = gb_policy_new(config, GB_POLICY_DECIDE, &policy, err);
+    if (r)
+        return r;
     for (size_t i = 0; i < s->listen_count && !config->key_count; i++) {
         if (s->listen[i].address.addr.ss_family == AF_UNIX)
             continue;
@@ -105,10 +113,25 @@ static void tell_others(struct gb_service *s)
                       0);
 }
 
+/* The tag comes back with the broker's answer. */
+static int tell_broker(struct gb_service *s, int fd, uint64_t tag)
+{
+    struct gb_msg_broker body;
+    gb_start_broker(s, &body);
+    return gb_msg_send(s->children[GB_CHILD_BROKER].channel.fd, GB_MSG_CONFIG_BROKER, tag, &body, NULL, 0,
+                       &fd, 1);
+}
+
 static void refused(const char *why)
 {
     gb_log(GB_LOG_ERROR, "the new configuration is refused, the old one stays", GB_S("error", why));
     gb_notify("READY=1\nSTATUS=The new configuration was refused: %s", why);
+}
+
+/* How long one of them may take to answer; who cannot be told will not. */
+static void await(struct gb_service *s, int sent)
+{
+    gb_loop_at(s->loop, &s->answer, gb_clock_us() + (sent ? 1 : ANSWER_US));
 }
 
 static void take(struct gb_service *s, struct gb_config *config)
@@ -119,11 +142,21 @@ static void take(struct gb_service *s, struct gb_config *config)
         tell_others(s);
 }
 
+/* The broker may have taken what the front then did not: its numbers are those of the old one again. */
+static void take_back(struct gb_service *s)
+{
+    struct gb_err err = {0};
+    AUTO_FD fd = s->phase == GB_PHASE_SERVING ? gb_start_config_fd(s->config, &err) : -1;
+    if (fd >= 0)
+        (void)tell_broker(s, fd, 0);
+}
+
 void gb_reload_answered(struct gb_service *s, bool taken, const char *why)
 {
     if (!s->before)
         return;
     gb_loop_at(s->loop, &s->answer, 0);
+    gb_start_close_pairs(s);
     if (taken) {
         gb_config_free(TAKE_PTR(s->before));
         gb_log(GB_LOG_INFO, "the new configuration is in force", GB_S("file", s->config->file));
@@ -131,6 +164,7 @@ void gb_reload_answered(struct gb_service *s, bool taken, const char *why)
     } else {
         gb_config_free(s->config);
         take(s, TAKE_PTR(s->before));
+        take_back(s);
         refused(why);
     }
     if (s->reload_wanted) /* once more, while this one was under way */
@@ -160,7 +194,19 @@ void gb_reload(struct gb_service *s)
     }
     s->before = s->config;
     take(s, TAKE_PTR(config));
-    r = gb_msg_send(s->children[GB_CHILD_FRONT].channel.fd, GB_MSG_CONFIG, 0, NULL, NULL, 0, &fd, 1);
-    gb_loop_at(s->loop, &s->answer,
-               gb_clock_us() + (r ? 1 : ANSWER_US)); /* who cannot be told will not answer */
+    s->config_fd = TAKE_FD(fd);
+    await(s, tell_broker(s, s->config_fd, ++s->reloads));
+}
+
+void gb_reload_heard(struct gb_service *s, const struct gb_child *c, uint64_t tag)
+{
+    if (!s->before)
+        return;
+    if (c == &s->children[GB_CHILD_BROKER] && s->config_fd >= 0 && tag == s->reloads) {
+        AUTO_FD fd = TAKE_FD(s->config_fd);
+        await(s,
+              gb_msg_send(s->children[GB_CHILD_FRONT].channel.fd, GB_MSG_CONFIG, 0, NULL, NULL, 0, &fd, 1));
+    } else if (c == &s->children[GB_CHILD_FRONT] && s->config_fd < 0) {
+        gb_reload_answered(s, true, "");
+    }
 }

@@ -29,6 +29,8 @@ static int open_socket(struct gb_service *s, const char *text, struct gb_listen 
     int r;
     while ((r = gb_listen_open(text, ret, err)) == -EADDRINUSE && gb_clock_us() < until)
         (void)poll(NULL, 0, 10);
+    if (!r)
+        *err = (struct gb_err){0}; /* of the attempts before */
     return r;
 }
 
@@ -142,8 +144,10 @@ static int watch_signals(struct gb_service *s, struct gb_err *err)
 
 static void no_answer(struct gb_timer *timer)
 {
-    gb_reload_answered(GB_OWNER(timer, struct gb_service, answer), false,
-                       "the front has not taken it; see its message");
+    struct gb_service *s = GB_OWNER(timer, struct gb_service, answer);
+    gb_reload_answered(s, false,
+                       s->config_fd >= 0 ? "the broker has not taken it; see its message"
+                                         : "the front has not taken it; see its message");
 }
 
 static int serve(struct gb_service *s, struct gb_err *err)
@@ -197,7 +201,7 @@ int gb_serve(const struct gb_serve_options *options, struct gb_err *err)
         gb_loop_free(loop);
         return gb_err_set(err, GB_ERR_INTERNAL, ENOMEM, "start");
     }
-    *s = (struct gb_service){.options = options, .loop = loop, .diag_fd = -1, .err = err};
+    *s = (struct gb_service){.options = options, .loop = loop, .diag_fd = -1, .config_fd = -1, .err = err};
     s->state.lock_fd = s->state.audit_fd = s->signals.fd = -1;
     s->on_terminal = isatty(STDERR_FILENO);
     s->answer.fire = no_answer;

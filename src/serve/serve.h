@@ -1,9 +1,9 @@
-/* The supervisor: `glovebox serve`. It reads the configuration, opens what needs opening, starts the three
+/* The supervisor: `glovebox serve`. It reads the configuration, opens what needs opening, starts the four
  * processes that do the work, and watches over them. It parses nothing that a caller sends.
  *
  *   listen.c    listening sockets           state.c     directories and the lock
  *   diag.c      who is behind a connection  delegate.c  the cgroup that systemd handed us
- *   child.c     one process                 life.c      all three: start, death, restart, stop
+ *   child.c     one process                 life.c      all of them: start, death, restart, stop
  *   reload.c    SIGHUP                      notify.c    what systemd is told
  */
 #pragma once

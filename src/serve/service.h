@@ -25,21 +25,23 @@ enum gb_phase {
 struct gb_service {
     const struct gb_serve_options *options;
     struct gb_config *config;
-    struct gb_config *before; /* in force until the front has taken the new one; else NULL */
+    struct gb_config *before; /* in force until broker and front have taken the new one; else NULL */
+    uint64_t reloads;         /* so many were begun: the tag of what the broker is told */
     struct gb_loop *loop;
     struct gb_source signals;
     struct gb_timer timer;  /* when the phase has lasted long enough */
-    struct gb_timer answer; /* when the front has had long enough to take a new configuration */
+    struct gb_timer answer; /* when broker or front has had long enough to take a new configuration */
     struct gb_state state;
     struct gb_listen listen[GB_CONFIG_LISTEN];
     size_t listen_count;
     int diag_fd;             /* -1: the kernel does not tell who calls */
     char cgroup_parent[256]; /* found by us; the configuration's goes first */
     struct gb_child children[GB_CHILDREN];
-    int pair[3][2]; /* channels between the children, until they are handed out */
+    int pair[4][2]; /* channels between the children, until they are handed out */
+    int config_fd;  /* what the broker has been given and the front not yet; -1: none */
 
     enum gb_phase phase;
-    bool was_ready;     /* all three, at least once */
+    bool was_ready;     /* all of them, at least once */
     bool reload_wanted; /* as soon as all are ready */
     bool on_terminal;
     int64_t failed_us[GB_FAILURES]; /* when it last went wrong, in a ring */
@@ -62,7 +64,9 @@ void gb_life_stop(struct gb_service *s);
 /* --- reload.c --- */
 
 void gb_reload(struct gb_service *s);
-/* The front has taken the new configuration, or has not. */
+/* A child that was ready before says so again: it has taken the new configuration. */
+void gb_reload_heard(struct gb_service *s, const struct gb_child *c, uint64_t tag);
+/* The new configuration is in force, or is not taken. */
 void gb_reload_answered(struct gb_service *s, bool taken, const char *why);
 /* May this configuration be served here? */
 int gb_reload_check(const struct gb_service *s, const struct gb_config *config, struct gb_err *err);
@@ -72,6 +76,7 @@ int gb_reload_check(const struct gb_service *s, const struct gb_config *config, 
 int gb_start_config_fd(const struct gb_config *config, struct gb_err *err);
 void gb_start_ceiling(const struct gb_service *s, struct gb_msg_ceiling *ret);
 void gb_start_retention(const struct gb_service *s, struct gb_msg_retention *ret);
+void gb_start_broker(const struct gb_service *s, struct gb_msg_broker *ret);
 int gb_start_pairs(struct gb_service *s);
 void gb_start_close_pairs(struct gb_service *s);
 /* Sends START_* with the descriptors that msg.def lists. */

@@ -13,9 +13,10 @@
 
 #define CONFIG_BYTES (GB_CONFIG_BYTES * 4)
 
-enum { FRONT_LAUNCH, FRONT_STORE, LAUNCH_STORE };
+enum { FRONT_LAUNCH, FRONT_STORE, LAUNCH_STORE, FRONT_BROKER };
 
-/* Sealed: it holds the private key, and the front must be able to trust that its length stays. */
+/* Sealed: it holds the private key and secrets, and its readers must be able to trust that its length stays.
+ */
 int gb_start_config_fd(const struct gb_config *config, struct gb_err *err)
 {
     struct gb_buf text = {.max = CONFIG_BYTES};
@@ -24,7 +25,7 @@ int gb_start_config_fd(const struct gb_config *config, struct gb_err *err)
         r = gb_err_set(err, GB_ERR_CONFIG, EFBIG, "the configuration with its keys and certificates");
     int fd = r ? r : gb_payload_seal(&text);
     if (!r && fd < 0)
-        gb_err_set(err, GB_ERR_INTERNAL, -fd, "hand the configuration to the front");
+        gb_err_set(err, GB_ERR_INTERNAL, -fd, "hand the configuration on");
     if (text.data)
         explicit_bzero(text.data, text.size);
     gb_buf_done(&text);
@@ -56,6 +57,13 @@ void gb_start_retention(const struct gb_service *s, struct gb_msg_retention *ret
              s->config->allow_degraded ? s->config->allow_degraded : "");
 }
 
+void gb_start_broker(const struct gb_service *s, struct gb_msg_broker *ret)
+{
+    *ret = (struct gb_msg_broker){.log = log_of(s), .running = (uint32_t)s->config->boxes.running};
+    snprintf(ret->degraded, sizeof(ret->degraded), "%s",
+             s->config->allow_degraded ? s->config->allow_degraded : "");
+}
+
 int gb_start_pairs(struct gb_service *s)
 {
     for (size_t i = 0; i < ARRAY_LEN(s->pair); i++) {
@@ -80,6 +88,7 @@ void gb_start_close_pairs(struct gb_service *s)
         close_end(&s->pair[i][0]);
         close_end(&s->pair[i][1]);
     }
+    close_end(&s->config_fd);
 }
 
 /* Our copies of what was handed out are closed at once: a peer that dies must be noticed by the other. */
@@ -93,19 +102,33 @@ static int tell(struct gb_service *s, enum gb_child_index who, enum gb_msg_kind 
     return r;
 }
 
+/* The front is given the very same memory: both know a configuration by the hash of its bytes. */
+static int tell_broker(struct gb_service *s, struct gb_err *err)
+{
+    struct gb_msg_broker body;
+    gb_start_broker(s, &body);
+    close_end(&s->config_fd);
+    s->config_fd = gb_start_config_fd(s->config, err);
+    if (s->config_fd < 0)
+        return s->config_fd;
+    const int fds[] = {s->pair[FRONT_BROKER][1], s->config_fd};
+    int r = gb_msg_send(s->children[GB_CHILD_BROKER].channel.fd, GB_MSG_START_BROKER, 0, &body, NULL, 0, fds,
+                        ARRAY_LEN(fds));
+    close_end(&s->pair[FRONT_BROKER][1]);
+    return r;
+}
+
 static int tell_front(struct gb_service *s, struct gb_err *err)
 {
     int fds[GB_MSG_FDS];
     unsigned count = 0;
-    AUTO_FD config = gb_start_config_fd(s->config, err);
-    if (config < 0)
-        return config;
     /* Without diagnostics the front gets something that answers no question: it then knows no caller. */
     AUTO_FD mute = s->diag_fd < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
     fds[count++] = s->pair[FRONT_LAUNCH][0];
     fds[count++] = s->pair[FRONT_STORE][0];
+    fds[count++] = s->pair[FRONT_BROKER][0];
     fds[count++] = s->diag_fd < 0 ? mute : s->diag_fd;
-    fds[count++] = config;
+    fds[count++] = s->config_fd;
     for (size_t i = 0; i < s->listen_count; i++) {
         int r = gb_listen_mend(&s->listen[i], err);
         if (r)
@@ -116,6 +139,8 @@ static int tell_front(struct gb_service *s, struct gb_err *err)
                         count);
     close_end(&s->pair[FRONT_LAUNCH][0]);
     close_end(&s->pair[FRONT_STORE][0]);
+    close_end(&s->pair[FRONT_BROKER][0]);
+    close_end(&s->config_fd);
     return r;
 }
 
@@ -133,6 +158,9 @@ int gb_start_tell(struct gb_service *s, enum gb_child_index who, struct gb_err *
     case GB_CHILD_LAUNCH:
         gb_start_ceiling(s, &ceiling);
         r = tell(s, who, GB_MSG_START_LAUNCH, &ceiling, &s->pair[FRONT_LAUNCH][1], &s->pair[LAUNCH_STORE][0]);
+        break;
+    case GB_CHILD_BROKER:
+        r = tell_broker(s, err);
         break;
     default:
         r = tell_front(s, err);

@@ -46,8 +46,16 @@ static const struct text {
         TEXT(RUN_DONE, gb_msg_done, kill_reason),
         TEXT(RUN_FAILED, gb_msg_failed, err.step),
         TEXT(RUN_FAILED, gb_msg_failed, err.text),
+        TEXT(START_BROKER, gb_msg_broker, degraded),
+        TEXT(CONFIG_BROKER, gb_msg_broker, degraded),
+        TEXT(TOOL, gb_msg_tool, id),
+        TEXT(TOOL, gb_msg_tool, policy),
+        TEXT(TOOL, gb_msg_tool, tool),
+        TEXT(TOOL_FAILED, gb_msg_failed, err.step),
+        TEXT(TOOL_FAILED, gb_msg_failed, err.text),
         TEXT(APPEND, gb_msg_append, id),
         TEXT(APPEND, gb_msg_append, principal),
+        TEXT(APPEND, gb_msg_append, tool),
         TEXT(ACK, gb_msg_ack, err.step),
         TEXT(ACK, gb_msg_ack, err.text),
         TEXT(FIND, gb_msg_find, id),
@@ -56,15 +64,35 @@ static const struct text {
         TEXT(ROW, gb_msg_row, principal),
         TEXT(END, gb_msg_ack, err.step),
         TEXT(END, gb_msg_ack, err.text),
+        TEXT(USAGE, gb_msg_usage, principal),
+        TEXT(USAGE, gb_msg_usage, tool),
 #undef TEXT
 };
+
+/* What came of a tool has a list in it: how many there are, codes and texts. */
+static bool is_done(const struct gb_msg_tool_done *done)
+{
+    if (done->denial_count > GB_DENIALS)
+        return false;
+    for (size_t i = 0; i < GB_DENIALS; i++) {
+        const struct gb_denial *d = &done->denials[i];
+        /* As a number: whatever came over the wire is not yet one of the codes. */
+        uint32_t code;
+        memcpy(&code, &d->code, sizeof(code));
+        if (code >= GB_DENIAL_COUNT || (i < done->denial_count && code == GB_DENIAL_NONE) ||
+            !memchr(d->reason, '\0', sizeof(d->reason)) || !memchr(d->hint, '\0', sizeof(d->hint)))
+            return false;
+    }
+    return true;
+}
 
 const char *gb_record_kind_name(uint32_t kind)
 {
     static const char *const kinds[GB_RECORD_KINDS] = {
-            [GB_RECORD_START] = "start",   [GB_RECORD_INTENT] = "intent",
-            [GB_RECORD_LAUNCH] = "launch", [GB_RECORD_OUTCOME] = "outcome",
-            [GB_RECORD_LOST] = "lost",     [GB_RECORD_RETENTION] = "retention",
+            [GB_RECORD_START] = "start",       [GB_RECORD_INTENT] = "intent",
+            [GB_RECORD_LAUNCH] = "launch",     [GB_RECORD_OUTCOME] = "outcome",
+            [GB_RECORD_LOST] = "lost",         [GB_RECORD_RETENTION] = "retention",
+            [GB_RECORD_APPROVAL] = "approval",
     };
     return kind < ARRAY_LEN(kinds) && kinds[kind] ? kinds[kind] : "unknown";
 }
@@ -141,6 +169,8 @@ int gb_msg_check(const char *from, const char *to, struct gb_msg *msg, size_t by
         if (texts[i].kind == header.kind &&
             !memchr(msg->bytes + sizeof(header) + texts[i].offset, '\0', texts[i].size))
             return -EPROTO;
+    if (header.kind == GB_MSG_TOOL_DONE && !is_done((const void *)(msg->bytes + sizeof(header))))
+        return -EPROTO;
     msg->kind = (enum gb_msg_kind)header.kind;
     msg->tag = header.tag;
     msg->body = msg->bytes + sizeof(header);

@@ -5,16 +5,18 @@
 #pragma once
 
 #include "base/err.h"
+#include "spec/denial.h"
 #include "spec/limits.h"
 #include "spec/result.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define GB_MSG_FDS        12
+#define GB_MSG_FDS        13
 #define GB_MSG_BYTES_MOST ((size_t)128 * 1024)
 #define GB_ID_BYTES       32 /* an execution's id with its NUL; see wire/id.h */
 #define GB_PRINCIPAL      64 /* a principal's name with its NUL */
+#define GB_TOOL_NAME      64 /* a tool's */
 
 struct gb_msg_none {
     uint64_t nothing;
@@ -63,6 +65,26 @@ struct gb_msg_done {
     /* the tail is the receipt, written by gb_receipt_to_json: only the launcher knows the steps */
 };
 
+struct gb_msg_broker {
+    struct gb_msg_log log;
+    uint32_t running; /* calls at once */
+    uint32_t reserved;
+    char degraded[128];
+};
+
+struct gb_msg_tool {
+    char id[GB_ID_BYTES];
+    char policy[72]; /* sha256 of the configuration under which it was decided, in hexadecimal */
+    char tool[GB_TOOL_NAME];
+};
+
+struct gb_msg_tool_done {
+    int32_t failed; /* it was tried and went wrong: the result says how */
+    uint32_t denial_count;
+    int64_t wall_us;
+    struct gb_denial denials[GB_DENIALS]; /* if there are any, nothing was done */
+};
+
 struct gb_msg_failed {
     struct gb_err err;
 };
@@ -74,15 +96,18 @@ enum gb_record_kind {
     GB_RECORD_OUTCOME,   /* from the front: what came of it */
     GB_RECORD_LOST,      /* from the store: the service ended before the outcome was known */
     GB_RECORD_RETENTION, /* from the store: older records were removed */
+    GB_RECORD_APPROVAL,  /* from the front: a person was asked, has decided, or did not in time */
     GB_RECORD_KINDS
 };
 const char *gb_record_kind_name(uint32_t kind); /* "intent", …; "unknown" */
 
 struct gb_msg_append {
-    uint32_t kind; /* enum gb_record_kind */
-    uint32_t reserved;
+    uint32_t kind;  /* enum gb_record_kind */
+    uint32_t calls; /* that this record adds to the day's usage of principal and tool: 0 or 1 */
+    int64_t cpu_us; /* likewise */
     char id[GB_ID_BYTES];
     char principal[GB_PRINCIPAL];
+    char tool[GB_TOOL_NAME]; /* "": nothing is added */
 };
 
 struct gb_msg_ack {
@@ -103,6 +128,16 @@ struct gb_msg_row {
     uint32_t kind, reserved;
     char id[GB_ID_BYTES];
     char principal[GB_PRINCIPAL];
+};
+
+struct gb_msg_find_usage {
+    int64_t day; /* days since 1970, UTC */
+};
+
+struct gb_msg_usage {
+    char principal[GB_PRINCIPAL];
+    char tool[GB_TOOL_NAME];
+    int64_t day, calls, cpu_us;
 };
 
 enum gb_msg_kind {

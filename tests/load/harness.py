@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "service
 import conftest  # noqa: E402
 from conftest import BUILD, Service, cgroup_children, wait_for  # noqa: E402, F401
 
-PROCESSES = ["serve", "store", "launch", "front"]
+PROCESSES = ["serve", "store", "launch", "broker", "front"]
 PYTHON = json.dumps({"tool_name": "execute_code", "code": "print(2 + 2)"})
 TRUE = json.dumps({"tool_name": "execute_code", "language": "sh", "code": "true"})
 

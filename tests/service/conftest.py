@@ -26,7 +26,7 @@ import pytest
 BUILD = pathlib.Path(os.environ.get("GB_BUILD", pathlib.Path(__file__).parent.parent.parent / "build")).resolve()
 PATIENCE = 60  # seconds for what takes one on a quiet machine
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-CHILDREN = ["store", "launch", "front"]
+CHILDREN = ["store", "launch", "broker", "front"]
 
 
 def wait_for(what, condition, seconds=PATIENCE):
@@ -172,7 +172,7 @@ class Service:
         return self.process.pid
 
     def pids(self):
-        """The children: {"store": pid, "launch": pid, "front": pid}, those of them that there are."""
+        """The children: {"store": pid, "launch": pid, …}, those of CHILDREN that there are."""
         return {
             comm.removeprefix("glovebox-"): pid
             for pid, (comm, state, parent, _) in sorted(processes().items())
@@ -191,7 +191,7 @@ class Service:
         self.process.send_signal(number)
 
     def kill(self, name):
-        """kill -9 of "serve", "store", "launch" or "front". Returns its pid."""
+        """kill -9 of "serve" or one of CHILDREN. Returns its pid."""
         pid = self.pid if name == "serve" else self.pids()[name]
         os.kill(pid, signal.SIGKILL)
         return pid
@@ -211,13 +211,13 @@ class Service:
         wait_for(lambda: f"/healthz; log:\n{self.log()}", healthy, seconds)
 
     def wait_children(self, but=()):
-        """Until there are three children, none of which is in `but`."""
+        """Until there are all children, none of which is in `but`."""
 
         def fresh():
             pids = self.pids()
             return len(pids) == len(CHILDREN) and not set(pids.values()) & set(but) and pids
 
-        return wait_for(lambda: f"three children; log:\n{self.log()}", fresh)
+        return wait_for(lambda: f"all children; log:\n{self.log()}", fresh)
 
     def stop(self, check=True):
         """SIGTERM if it runs; then nothing of it may be left. Returns the exit code."""

@@ -1,22 +1,27 @@
 /* A stand-in for an exploited process of the service: it confines itself as the real one does and then tries
  * one thing that an attacker would.
  *
- *   standin front|store|launch ATTACK DIR PORT SHM
+ *   standin front|store|launch|broker|broker-file|broker-net|broker-database ATTACK DIR PORT SHM
+ *
+ * The last three are children of the broker: what they are confined by is around their parent, too.
  *
  * DIR holds what test_confinement.py planted: unix sockets `stream` and `dgram` that listen, and a directory
  * `store`. PORT listens on 127.0.0.1, SHM is the id of shared
  * memory. Exit code: 0 held, 1 it got through, 2 the attack does not exist, 3 could not
  * confine itself. A system call that ends the process (SIGSYS) is held, too. */
 #include "confine/confine.h"
+#include "confine/narrow.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/bpf.h>
+#include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/netlink.h>
 #include <linux/perf_event.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -29,21 +34,24 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/timex.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 static const char *dir;
 static uint16_t port;
 static pid_t parent;
-static int shm_id, root_fd = -1, listener = -1;
+static int shm_id, root_fd = -1, listener = -1, answer_fd = -1;
 
 /* --- files: true if it got through --- */
 
@@ -90,6 +98,13 @@ static bool make_file_here(void)
 static bool make_directory(void)
 {
     return !mkdir("made-directory", 0755);
+}
+
+static bool make_directory_there(void)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/directory-%d", dir, getpid());
+    return !mkdir(path, 0755);
 }
 
 static bool open_handle(void)
@@ -212,6 +227,21 @@ static bool raw_socket(void)
     return socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP) >= 0;
 }
 
+static bool take_calls(void)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return fd >= 0 && !bind(fd, (struct sockaddr *)&in, sizeof(in)) && !listen(fd, 1);
+}
+
+static bool socket_program(void)
+{
+    struct sock_filter all = {BPF_RET | BPF_K, 0, 0, 0xffff};
+    const struct sock_fprog program = {1, &all};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 static bool shared_memory(void)
 {
     return shmat(shm_id, NULL, SHM_RDONLY) != (void *)-1;
@@ -244,6 +274,18 @@ static bool signal_parent(void)
     return !kill(parent, 0);
 }
 
+/* The clock that ends a call of a tool. */
+static bool stop_clock(void)
+{
+    const struct itimerval never = {0};
+    return !setitimer(ITIMER_REAL, &never, NULL);
+}
+
+static bool become_dumpable(void)
+{
+    return !prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
 /* Calls that the kernel would answer with success, or with an error that shows that it looked at the
  * arguments. */
 static bool exists(long r)
@@ -262,7 +304,7 @@ static bool read_memory(void)
 static bool take_descriptor(void)
 {
     int fd = (int)syscall(SYS_pidfd_open, parent, 0);
-    return fd >= 0 && syscall(SYS_pidfd_getfd, fd, 0, 0) >= 0;
+    return fd >= 0 && syscall(SYS_pidfd_getfd, fd, STDERR_FILENO, 0) >= 0;
 }
 
 /* --- privilege --- */
@@ -365,6 +407,59 @@ static bool store_work(void)
            unlink("work");
 }
 
+static bool broker_work(void)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    return pid < 0 || fd < 0 || kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status);
+}
+
+/* The answer: a sealed memory file over a socket that is open already. */
+static bool answer_fails(void)
+{
+    int fd = memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd < 0 || write(fd, "x", 1) != 1 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) ||
+           send(answer_fd, "x", 1, MSG_NOSIGNAL) != 1;
+}
+
+/* As SQLite works on a database: in its directory, with a journal. */
+static bool file_work(void)
+{
+    char path[PATH_MAX], journal[PATH_MAX];
+    struct stat st;
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    snprintf(path, sizeof(path), "%s/store/database", dir);
+    snprintf(journal, sizeof(journal), "%s/store/database-journal", dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int other = open(journal, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return fd < 0 || other < 0 || pwrite(fd, "x", 1, 0) != 1 || fcntl(fd, F_SETLK, &lock) || fsync(other) ||
+           ftruncate(fd, 4096) || stat(path, &st) || unlink(journal) ||
+           mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED || unlink(path) ||
+           answer_fails();
+}
+
+static bool reach_fails(void)
+{
+    struct addrinfo *found = NULL;
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    return getaddrinfo("localhost", "1", &hints, &found) || !tcp() || answer_fails();
+}
+
+/* A name, then a connection; sockets of this host are not for it. */
+static bool net_work(void)
+{
+    return reach_fails() || !opens(AT_FDCWD, "/etc/ssl/certs", O_RDONLY | O_DIRECTORY);
+}
+
+static bool database_work(void)
+{
+    return reach_fails() || !unix_path();
+}
+
 /* Stays until its standard input ends, to be looked at from outside. */
 static bool stay(void)
 {
@@ -384,6 +479,7 @@ static const struct {
         {"make_file", make_file},
         {"make_file_here", make_file_here},
         {"make_directory", make_directory},
+        {"make_directory_there", make_directory_there},
         {"open_handle", open_handle},
         {"tcp", tcp},
         {"socket_option", socket_option},
@@ -395,11 +491,15 @@ static const struct {
         {"datagram", datagram},
         {"netlink", netlink},
         {"raw_socket", raw_socket},
+        {"take_calls", take_calls},
+        {"socket_program", socket_program},
         {"shared_memory", shared_memory},
         {"run_program", run_program},
         {"fork_child", fork_child},
         {"trace", trace},
         {"signal_parent", signal_parent},
+        {"stop_clock", stop_clock},
+        {"become_dumpable", become_dumpable},
         {"read_memory", read_memory},
         {"take_descriptor", take_descriptor},
         {"become_root", become_root},
@@ -416,15 +516,71 @@ static const struct {
         {"set_clock", set_clock},
         {"front_work", front_work},
         {"store_work", store_work},
+        {"broker_work", broker_work},
+        {"file_work", file_work},
+        {"net_work", net_work},
+        {"database_work", database_work},
         {"stay", stay},
 };
+
+static bool is_child(const char *row)
+{
+    return !strncmp(row, "broker-", strlen("broker-"));
+}
+
+/* A child of the broker, as src/broker/child.c makes it. Comes back in the child; the parent ends as the
+ * child did. */
+static int narrow(const char *row)
+{
+    static const char *const files[] = {"/etc/resolv.conf", "/etc/hosts",   "/etc/nsswitch.conf",
+                                        "/etc/ssl/certs",   "/nonexistent", NULL};
+    char path[PATH_MAX];
+    int pair[2], status;
+    const bool file = !strcmp(row, "broker-file");
+    const pid_t broker = getpid();
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+        return -1;
+    pid_t pid = fork();
+    if (pid < 0)
+        return -1;
+    if (pid > 0) {
+        while (waitpid(pid, &status, 0) != pid)
+            ;
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) == SIGSYS ? 0 : 4);
+    }
+    answer_fd = pair[0];
+    parent = broker;
+    snprintf(path, sizeof(path), "%s/store", dir);
+    const struct gb_narrow n = {.name = row,
+                                .read = file ? NULL : files,
+                                .dir = file ? path : NULL,
+                                .write = true,
+                                .tcp = !file,
+                                .cpu_seconds = 60,
+                                .open_files = 64,
+                                .degraded = getenv("DEGRADED")};
+    struct gb_err err = {0};
+    int r = gb_narrow_enter(&n, broker, &err);
+    if (r)
+        fprintf(stderr, "%s\n", err.text);
+    return r;
+}
+
+/* The broker shares the host's mounts. What is tried here with walls down must not: it is for good. */
+static int leave_mounts(void)
+{
+    return geteuid() == 0 && (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+}
 
 /* As the real programs do it. */
 static int confine(const char *row)
 {
     char path[PATH_MAX];
-    struct gb_confine c = {
-            .name = row, .root_fd = -1, .rw_fd = -1, .open_files = 1024, .degraded = getenv("DEGRADED")};
+    struct gb_confine c = {.name = is_child(row) ? "broker" : row,
+                           .root_fd = -1,
+                           .rw_fd = -1,
+                           .open_files = 1024,
+                           .degraded = getenv("DEGRADED")};
     if (!strcmp(row, "front")) {
         c.uid = GB_UID_FRONT;
         listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -440,11 +596,17 @@ static int confine(const char *row)
         c.keep_root = true;
         c.open_files = 0;
     }
+    if (!strncmp(row, "broker", strlen("broker"))) {
+        c.uid = GB_UID_BROKER;
+        c.keep_host = true;
+        if (leave_mounts())
+            return -1;
+    }
     struct gb_err err = {0};
     int r = gb_confine_enter(&c, parent, &err);
     if (r)
         fprintf(stderr, "%s\n", err.text);
-    return r;
+    return r || !is_child(row) ? r : narrow(row);
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,8 @@ stand-ins answers every connection with 200.
 """
 
 import os
+import pathlib
+import re
 import select
 import socket
 import struct
@@ -15,7 +17,7 @@ import sys
 import time
 
 MAGIC = 0x31424C47
-START_FRONT, START_LAUNCH, START_STORE, CONFIG, CEILING, RETENTION, STOP, READY = range(8)
+KINDS = re.findall(r"^GB_MSG\((\w+),", (pathlib.Path(__file__).resolve().parent.parent.parent / "src/wire/msg.def").read_text(), re.M)
 NAME = os.path.basename(sys.argv[0]).removeprefix("glovebox-")
 BEHAVIOUR = dict(word.split(":") for word in os.environ.get("STANDIN", "").split()).get(NAME, "")
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -24,17 +26,18 @@ control = socket.socket(fileno=3)
 
 
 def receive():
-    data, fds, _, _ = socket.recv_fds(control, 1 << 17, 12)
+    data, fds, _, _ = socket.recv_fds(control, 1 << 17, 16)
     if not data:
         sys.exit(0)
-    return struct.unpack_from("=IIQ", data)[1], fds
+    _, number, tag = struct.unpack_from("=IIQ", data)
+    return KINDS[number], tag, fds
 
 
-def say_ready():
-    control.send(struct.pack("=IIQQ", MAGIC, READY, 0, 0))
+def say_ready(tag=0):
+    control.send(struct.pack("=IIQQ", MAGIC, KINDS.index("READY"), tag, 0))
 
 
-kind, fds = receive()
+kind, _, fds = receive()
 print(f"{NAME}: fds {sorted(map(int, os.listdir('/proc/self/fd')))} cwd {os.getcwd()} sid {os.getsid(0) == os.getpid()}", file=sys.stderr)
 if BEHAVIOUR == "exit":
     sys.exit(3)
@@ -44,7 +47,7 @@ say_ready()
 if BEHAVIOUR == "hangup":
     os.closerange(0, 100)
     time.sleep(1000)
-doors = [socket.socket(fileno=fd) for fd in fds[4:]] if kind == START_FRONT else []
+doors = [socket.socket(fileno=fd) for fd in fds[5:]] if kind == "START_FRONT" else []
 while True:
     for ready in select.select([control, *doors], [], [])[0]:
         if ready is not control:
@@ -53,9 +56,9 @@ while True:
             client.sendall(ANSWER)
             client.close()
             continue
-        kind, _ = receive()
+        kind, tag, _ = receive()
         print(f"{NAME}: message {kind}", file=sys.stderr)
-        if kind == CONFIG and BEHAVIOUR != "refuse":
-            say_ready()
-        if kind == STOP and BEHAVIOUR != "stay":
+        if kind in ("CONFIG", "CONFIG_BROKER") and BEHAVIOUR != "refuse":
+            say_ready(tag)
+        if kind == "STOP" and BEHAVIOUR != "stay":
             sys.exit(0)

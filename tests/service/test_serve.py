@@ -542,6 +542,7 @@ def test_standins_serve(standins):
     assert s.request("GET", "/").status == 200
     assert "store: fds [0, 1, 2, 3, 4, 5" in s.log() and f"cwd {s.state_dir}/audit sid True" in s.log()
     assert "launch: fds [0, 1, 2, 3, 4, 5" in s.log() and "cwd / sid True" in s.log()
+    assert "broker: fds [0, 1, 2, 3, 4, 5" in s.log()
 
 
 @pytest.mark.testbuild
@@ -572,7 +573,7 @@ def test_the_old_configuration_comes_back_after_a_death(standins):
     s.reload({"nonsense": 1})
     s.wait_log("refused")
     s.reload({"log": {"level": "debug"}})
-    s.wait_log("launch: message 4")
+    s.wait_log("front: message CONFIG")
     s.kill("front")
     s.wait_children(but=before.values())
     s.wait_log("a process ended while it was taken over")
@@ -583,8 +584,26 @@ def test_a_configuration_that_the_front_refuses(standins):
     s = standins("front:refuse").start()
     s.reload({"boxes": {"running": 2}})
     s.wait_log("the new configuration is refused")
-    s.wait_log("launch: message 4", count=2)  # the new ceiling, and the old one again
-    s.wait_log("store: message 5", count=2)
+    s.wait_log("launch: message CEILING", count=2)  # the new ceiling, and the old one again
+    s.wait_log("store: message RETENTION", count=2)
+    s.wait_log("broker: message CONFIG_BROKER", count=2)
+
+
+@pytest.mark.testbuild
+def test_a_configuration_that_the_broker_refuses_never_reaches_the_front(standins):
+    s = standins("broker:refuse").start()
+    s.reload({"boxes": {"running": 2}})
+    s.wait_log("the broker has not taken it")
+    assert "front: message" not in s.log()
+    s.wait_log("launch: message CEILING", count=2)
+
+
+@pytest.mark.testbuild
+def test_the_front_gets_a_configuration_after_the_broker(standins):
+    s = standins().start()
+    s.reload({"boxes": {"running": 2}})
+    s.wait_log("the new configuration is in force")
+    assert s.log().index("broker: message CONFIG_BROKER") < s.log().index("front: message CONFIG")
 
 
 @pytest.mark.testbuild
@@ -602,5 +621,5 @@ def test_a_child_that_does_not_stop_is_killed(standins, name):
 def test_children_are_stopped_one_after_the_other(standins):
     s = standins().start()
     assert s.stop() == 0
-    at = [s.log().index(f"{name}: message 6") for name in ("front", "launch", "store")]
+    at = [s.log().index(f"{name}: message STOP") for name in reversed(CHILDREN)]
     assert at == sorted(at)

@@ -19,6 +19,7 @@ SEALS = 1 | 2 | 4 | 8  # SEAL, SHRINK, GROW, WRITE
 F_ADD_SEALS = 1033
 ARG, ENV, OUTPUT, NAME, DATA, PROGRAM, SKIPPED = range(1, 8)
 PROBE = 1
+APPEND = struct.Struct("=IIq32s64s64s")  # kind, calls, cpu_us, id, principal, tool; a record's JSON follows
 ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 ERRORS = ["NONE", *re.findall(r"^GB_ERROR\((\w+),", (SRC / "base/err.def").read_text(), re.M)]
 STATUSES = re.findall(r'^GB_STATUS\(\w+, "(\w+)"', (SRC / "spec/status.def").read_text(), re.M)
@@ -207,7 +208,7 @@ class Launcher:
 
     def records(self):
         """Bodies of the records so far."""
-        return [record.body[4 + 4 + 32 + 64 :] for record in self.recorded]
+        return [record.body[APPEND.size :] for record in self.recorded]
 
     def hang_up(self):
         """As the store, for the launcher and for the thread that reads."""
