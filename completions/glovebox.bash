@@ -13,15 +13,15 @@ _glovebox()
     COMPREPLY=()
 
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "run serve audit doctor selftest config --help -h --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "run serve call tools approvals audit doctor selftest config --help -h --version" -- "$cur"))
         return
     fi
     case ${COMP_WORDS[1]} in
     config)
-        if [[ $prev == --set ]]; then
+        if [[ $prev == --set || $prev == --principal || $prev == --tool ]]; then
             return
         elif [[ $cur == -* ]]; then
-            COMPREPLY=($(compgen -W "--set --json --help -h" -- "$cur"))
+            COMPREPLY=($(compgen -W "--set --principal --tool --json --help -h" -- "$cur"))
         elif [[ $prev == config ]]; then
             COMPREPLY=($(compgen -W "check show key --help -h" -- "$cur"))
         elif [[ " ${COMP_WORDS[*]} " != *" key "* ]]; then
@@ -36,6 +36,35 @@ _glovebox()
         --limit | --principal | --since | --head) ;;
         audit) COMPREPLY=($(compgen -W "list show verify export --help -h" -- "$cur")) ;;
         *) COMPREPLY=($(compgen -W "--dir --limit --principal --since --head --json --help -h" -- "$cur")) ;;
+        esac
+        return
+        ;;
+    approvals)
+        [[ $prev == "=" ]] && prev=${COMP_WORDS[COMP_CWORD - 2]}
+        case $prev in
+        --key-file) _glovebox_files ;;
+        --reason | --url | show | approve | deny) ;;
+        approvals) COMPREPLY=($(compgen -W "list show approve deny --help -h" -- "$cur")) ;;
+        *) COMPREPLY=($(compgen -W "--reason --url --key-file --json --help -h" -- "$cur")) ;;
+        esac
+        return
+        ;;
+    tools)
+        [[ $prev == "=" ]] && prev=${COMP_WORDS[COMP_CWORD - 2]}
+        case $prev in
+        --key-file) _glovebox_files ;;
+        --url | show) ;;
+        tools) COMPREPLY=($(compgen -W "list show --help -h" -- "$cur")) ;;
+        *) COMPREPLY=($(compgen -W "--url --key-file --json --help -h" -- "$cur")) ;;
+        esac
+        return
+        ;;
+    call)
+        [[ $prev == "=" ]] && prev=${COMP_WORDS[COMP_CWORD - 2]}
+        case $prev in
+        --key-file) _glovebox_files ;;
+        --arguments | --approval | --url | call) ;;
+        *) COMPREPLY=($(compgen -W "--arguments --approval --no-wait --url --key-file --json --help -h" -- "$cur")) ;;
         esac
         return
         ;;

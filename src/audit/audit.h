@@ -47,6 +47,24 @@ int gb_audit_close_open(struct gb_audit *audit, int64_t *ret_count, struct gb_er
 int gb_audit_commit(struct gb_audit *audit, struct gb_err *err);
 void gb_audit_rollback(struct gb_audit *audit);
 
+/* What principals have used of tools, by days (UTC, since 1970): for budgets that outlive the service. It is
+ * no record and not in the chain, but is written in the same transaction as the record that it belongs to. */
+struct gb_audit_usage {
+    int64_t day;
+    const char *principal, *tool;
+    int64_t calls, cpu_us;
+};
+#define GB_AUDIT_CPU_MOST ((int64_t)10000000000000) /* of one call */
+
+/* Adds to the row of today; like an append, within a transaction. */
+int gb_audit_charge(struct gb_audit *audit, const struct gb_audit_usage *usage, struct gb_err *err);
+/* The rows of a day behind the one that is given by names, in order, at most so many. */
+int gb_audit_each_usage(struct gb_audit *audit, const struct gb_audit_usage *behind, int64_t most,
+                        int (*each)(void *context, const struct gb_audit_usage *usage), void *context,
+                        struct gb_err *err);
+/* Removes the rows of days that are older than records may become, but never those of the last two days. */
+int gb_audit_forget_usage(struct gb_audit *audit, const struct gb_msg_retention *keep, struct gb_err *err);
+
 /* One step of retention, in a transaction of its own: removes the oldest records beyond age and size, and
  * appends a RETENTION record from which the rest still verifies. Calls stay whole: what belongs to a call
  * that is under way or ends later is left. A step is bounded; call again while *ret_removed is not 0. */

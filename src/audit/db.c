@@ -34,6 +34,13 @@ static const char *const sql[GB_SQL_COUNT] = {
         [GB_SQL_FROM] = "SELECT " GB_DB_COLUMNS " FROM records WHERE seq > ?1 ORDER BY seq",
         [GB_SQL_LAST_RETENTION] =
                 "SELECT " GB_DB_COLUMNS " FROM records WHERE kind = 6 ORDER BY seq DESC LIMIT 1",
+        /* A sum that stops growing before it overflows: STRICT would take what overflows for damage. */
+        [GB_SQL_CHARGE] = "INSERT INTO usage(day, principal, tool, calls, cpu_us) VALUES(?1, ?2, ?3, ?4, ?5) "
+                          "ON CONFLICT(day, principal, tool) DO UPDATE SET calls = calls + excluded.calls, "
+                          "cpu_us = min(cpu_us + excluded.cpu_us, 1000000000000000000)",
+        [GB_SQL_USAGE] = "SELECT day, principal, tool, calls, cpu_us FROM usage WHERE day = ?1 AND "
+                         "(principal, tool) > (?2, ?3) ORDER BY principal, tool LIMIT ?4",
+        [GB_SQL_FORGET_USAGE] = "DELETE FROM usage WHERE day < ?1",
 };
 
 _Static_assert(GB_RECORD_INTENT == 2 && GB_RECORD_OUTCOME == 4 && GB_RECORD_LOST == 5 &&

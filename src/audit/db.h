@@ -27,6 +27,9 @@ enum gb_sql {
     GB_SQL_UP_TO,
     GB_SQL_FROM,
     GB_SQL_LAST_RETENTION,
+    GB_SQL_CHARGE,
+    GB_SQL_USAGE,
+    GB_SQL_FORGET_USAGE,
     GB_SQL_COUNT
 };
 

@@ -11,11 +11,15 @@
 #include <sys/stat.h>
 
 #define APPLICATION 0x47427841 /* "GBxA", so that file(1) and we can tell */
-#define VERSION     1
+#define VERSION     2
 
 static const char records_table[] =
         "CREATE TABLE records(seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL, kind INTEGER NOT NULL, "
         "id TEXT NOT NULL, principal TEXT NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL) STRICT";
+
+static const char usage_table[] =
+        "CREATE TABLE usage(day INTEGER NOT NULL, principal TEXT NOT NULL, tool TEXT NOT NULL, calls INTEGER "
+        "NOT NULL, cpu_us INTEGER NOT NULL, PRIMARY KEY(day, principal, tool)) STRICT, WITHOUT ROWID";
 
 static const char *const schema[] = {
         records_table,
@@ -24,7 +28,11 @@ static const char *const schema[] = {
         "CREATE TABLE head(seq INTEGER NOT NULL, hash BLOB NOT NULL, count INTEGER NOT NULL) STRICT",
         "CREATE TABLE base(seq INTEGER NOT NULL, hash BLOB NOT NULL, removed INTEGER NOT NULL) STRICT",
         "CREATE TABLE pending(id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
+        usage_table,
 };
+
+/* Later layouts only add to the end: how many of the rows above each of them has. */
+static const size_t layout_rows[VERSION + 1] = {[1] = 6, [2] = ARRAY_LEN(schema)};
 
 static const struct {
     int option, value;
@@ -64,7 +72,7 @@ static int connect_to(struct gb_audit *a, const char *name, int flags, struct gb
     return run(a, "PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0; PRAGMA cell_size_check = ON", err);
 }
 
-/* 1: ours; 0: empty, so that it may become ours. */
+/* Its layout, if it is ours; 0: empty, so that it may become ours. */
 static int check_schema(struct gb_audit *a, struct gb_err *err)
 {
     int64_t application, version, things;
@@ -79,9 +87,10 @@ static int check_schema(struct gb_audit *a, struct gb_err *err)
         return 0;
     if (application != APPLICATION)
         return gb_db_bad(err, "this database is not an audit of Glovebox");
-    if (version != VERSION)
-        return gb_db_bad(err, "the audit database has layout %lld; this Glovebox knows layout %d",
+    if (version < 1 || version > VERSION)
+        return gb_db_bad(err, "the audit database has layout %lld; this Glovebox knows layouts 1 to %d",
                          (long long)version, VERSION);
+    const size_t rows = layout_rows[version];
     AUTO_FINALIZE stmt = NULL;
     if (sqlite3_prepare_v2(
                 a->db,
@@ -92,31 +101,35 @@ static int check_schema(struct gb_audit *a, struct gb_err *err)
     size_t at = 0;
     while ((r = gb_db_step(a, stmt, err)) > 0) {
         const char *text = (const char *)sqlite3_column_text(stmt, 0);
-        if (at >= ARRAY_LEN(schema) || !text || strcmp(text, schema[at++]) != 0)
+        if (at >= rows || !text || strcmp(text, schema[at++]) != 0)
             break;
     }
     if (r < 0)
         return r;
-    if (r || at != ARRAY_LEN(schema))
+    if (r || at != rows)
         return gb_db_bad(err, "the audit database was changed: its tables are not those that Glovebox made");
-    return 1;
+    return (int)version;
 }
 
-/* In one transaction: who is killed in the middle leaves an empty database. */
-static int make_schema(struct gb_audit *a, struct gb_err *err)
+/* Makes what a layout (0: an empty file) lacks, in one transaction: who is killed in the middle leaves it as
+ * it was. */
+static int make_schema(struct gb_audit *a, int layout, struct gb_err *err)
 {
     AUTO_BUF text = {.max = 4096};
     gb_buf_puts(&text, "BEGIN IMMEDIATE;");
-    for (size_t i = 0; i < ARRAY_LEN(schema); i++)
+    for (size_t i = layout_rows[layout]; i < ARRAY_LEN(schema); i++)
         gb_buf_printf(&text, "%s;", schema[i]);
-    gb_buf_printf(&text,
-                  "INSERT INTO head VALUES(0, zeroblob(32), 0);INSERT INTO base VALUES(0, zeroblob(32), 0);"
-                  "PRAGMA application_id = %d;PRAGMA user_version = %d;COMMIT",
-                  APPLICATION, VERSION);
+    if (!layout)
+        gb_buf_puts(&text, "INSERT INTO head VALUES(0, zeroblob(32), 0);"
+                           "INSERT INTO base VALUES(0, zeroblob(32), 0);");
+    gb_buf_printf(&text, "PRAGMA application_id = %d;PRAGMA user_version = %d;COMMIT", APPLICATION, VERSION);
     gb_buf_add(&text, "", 1);
     if (text.failed || gb_buf_truncated(&text))
         return gb_err_set(err, GB_ERR_AUDIT, ENOMEM, "making the audit database");
-    return run(a, text.data, err);
+    int r = run(a, text.data, err);
+    if (r)
+        gb_audit_rollback(a);
+    return r;
 }
 
 /* A tail that was cut off or put on would be hidden by what we append. */
@@ -168,7 +181,7 @@ static int settle_writer(struct gb_audit *a, bool sync_full, struct gb_err *err)
         r = check_schema(a, err);
     if (r < 0)
         return r;
-    if (!r && (r = make_schema(a, err)))
+    if (r != VERSION && (r = make_schema(a, r, err)))
         return r;
     return check_end(a, err);
 }

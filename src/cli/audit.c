@@ -290,7 +290,8 @@ static int print_record(void *context, const struct gb_audit_record *r)
     AUTO_JSON body = NULL;
     AUTO_FREE char *text = NULL;
     if (!gb_json_read(r->body, r->body_bytes, &body, NULL))
-        text = json_dumps(body, JSON_ENCODE_ANY | JSON_INDENT(2) | JSON_ENSURE_ASCII);
+        text = json_dumps(body,
+                          JSON_ENCODE_ANY | JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
     else
         text = strdup(r->body);
     gb_text_time(r->time_us, when, sizeof(when));

@@ -11,7 +11,8 @@ struct verb {
     int (*main)(int argc, char **argv); /* argv[0] is the verb */
 };
 
-extern const struct verb verb_run, verb_serve, verb_audit, verb_config, verb_doctor, verb_selftest;
+extern const struct verb verb_run, verb_serve, verb_call, verb_tools, verb_approvals, verb_audit, verb_config,
+        verb_doctor, verb_selftest;
 
 /* One option of a verb. `apply` returns 0, or negative after having said why. value is NULL for an option
  * that takes none. */

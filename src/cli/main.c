@@ -10,8 +10,9 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-static const struct verb *const verbs[] = {&verb_run,    &verb_serve,  &verb_audit,
-                                           &verb_config, &verb_doctor, &verb_selftest};
+static const struct verb *const verbs[] = {&verb_run,    &verb_serve,     &verb_call,
+                                           &verb_tools,  &verb_approvals, &verb_audit,
+                                           &verb_config, &verb_doctor,    &verb_selftest};
 
 static int help(void)
 {

@@ -5,6 +5,7 @@
 #include "base/auto.h"
 #include "base/text.h"
 #include "glovebox.h"
+#include "policy/policy.h"
 #include "serve/serve.h"
 
 #include <errno.h>
@@ -128,6 +129,9 @@ static int check(const struct serve *s)
     struct gb_err err = {0};
     AUTO_CONFIG config = NULL;
     if (gb_config_load(s->options.file, s->options.overrides, s->options.override_count, &config, &err))
+        return complain("%s", err.text);
+    AUTO_POLICY policy = NULL;
+    if (gb_policy_new(config, GB_POLICY_DECIDE, &policy, &err))
         return complain("%s", err.text);
     if (try_box(&config->limits, config->cgroup_parent ? config->cgroup_parent : "",
                 config->allow_degraded ? config->allow_degraded : "", &err)) {

@@ -51,6 +51,11 @@ int gb_ledger_append(struct gb_ledger *ledger, const struct gb_audit_record *rec
     return failed(ledger, gb_audit_append(ledger->audit, record, ret_seq, err));
 }
 
+int gb_ledger_charge(struct gb_ledger *ledger, const struct gb_audit_usage *usage, struct gb_err *err)
+{
+    return failed(ledger, gb_audit_charge(ledger->audit, usage, err));
+}
+
 int gb_ledger_commit(struct gb_ledger *ledger, struct gb_err *err)
 {
     int r = gb_audit_commit(ledger->audit, err);
@@ -67,10 +72,20 @@ int gb_ledger_each(struct gb_ledger *ledger, const struct gb_audit_filter *filte
     return r ? r : gb_audit_each(ledger->audit, filter, each, context, err);
 }
 
+int gb_ledger_each_usage(struct gb_ledger *ledger, const struct gb_audit_usage *behind, int64_t most,
+                         int (*each)(void *context, const struct gb_audit_usage *usage), void *context,
+                         struct gb_err *err)
+{
+    int r = open_audit(ledger, err);
+    return r ? r : gb_audit_each_usage(ledger->audit, behind, most, each, context, err);
+}
+
 int gb_ledger_retain(struct gb_ledger *ledger, int64_t *ret_removed, struct gb_err *err)
 {
     *ret_removed = 0;
     int r = open_audit(ledger, err);
+    if (!r)
+        r = gb_audit_forget_usage(ledger->audit, &ledger->keep, err);
     if (!r)
         r = gb_audit_retain(ledger->audit, &ledger->keep, ret_removed, err);
     return failed(ledger, r);

@@ -16,10 +16,15 @@ int gb_ledger_begin(struct gb_ledger *ledger, struct gb_err *err);
 /* After a failure all is undone and the transaction is over. */
 int gb_ledger_append(struct gb_ledger *ledger, const struct gb_audit_record *record, int64_t *ret_seq,
                      struct gb_err *err);
+/* Likewise: what the record's call has used. */
+int gb_ledger_charge(struct gb_ledger *ledger, const struct gb_audit_usage *usage, struct gb_err *err);
 int gb_ledger_commit(struct gb_ledger *ledger, struct gb_err *err);
 int gb_ledger_each(struct gb_ledger *ledger, const struct gb_audit_filter *filter,
                    int (*each)(void *context, const struct gb_audit_record *record), void *context,
                    struct gb_err *err);
+int gb_ledger_each_usage(struct gb_ledger *ledger, const struct gb_audit_usage *behind, int64_t most,
+                         int (*each)(void *context, const struct gb_audit_usage *usage), void *context,
+                         struct gb_err *err);
 /* One step of retention. */
 int gb_ledger_retain(struct gb_ledger *ledger, int64_t *ret_removed, struct gb_err *err);
 void gb_ledger_set(struct gb_ledger *ledger, const struct gb_msg_retention *keep);

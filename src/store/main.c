@@ -47,7 +47,9 @@ static struct store {
         .control = {.fd = GB_CONTROL},
         .peers = {[FRONT] = {.name = "front",
                              .source.fd = -1,
-                             .kinds = 1U << GB_RECORD_INTENT | 1U << GB_RECORD_OUTCOME},
+                             .kinds = 1U << GB_RECORD_INTENT | 1U << GB_RECORD_OUTCOME |
+                                      1U << GB_RECORD_APPROVAL,
+                             .charges = true},
                   [LAUNCH] = {.name = "launch", .source.fd = -1, .kinds = 1U << GB_RECORD_LAUNCH}},
 };
 
@@ -84,10 +86,17 @@ static void take_append(struct gb_peer *p)
                                            .principal = append->principal,
                                            .body = s.msg.tail,
                                            .body_bytes = s.msg.tail_bytes};
+    const struct gb_audit_usage usage = {.principal = append->principal,
+                                         .tool = append->tool,
+                                         .calls = append->calls,
+                                         .cpu_us = append->cpu_us};
     if (append->kind >= GB_RECORD_KINDS || !(p->kinds >> append->kind & 1))
         broken(p, "it may not append records of this kind");
     if (!append->id[0])
         broken(p, "its record names no call");
+    if (append->tool[0] &&
+        (!p->charges || append->calls > 1 || append->cpu_us < 0 || append->cpu_us > GB_AUDIT_CPU_MOST))
+        broken(p, "its record adds to the day's usage what no call can use");
     int64_t seq = 0;
     int r = 0;
     if (!s.batch_err.code && !s.open) {
@@ -97,6 +106,10 @@ static void take_append(struct gb_peer *p)
     if (!s.batch_err.code) {
         r = gb_ledger_append(&s.ledger, &record, &seq, &s.batch_err);
         s.open = !r;
+        if (!r && append->tool[0]) {
+            r = gb_ledger_charge(&s.ledger, &usage, &s.batch_err);
+            s.open = !r;
+        }
         if (r == -EINVAL)
             broken(p, s.batch_err.text);
     }
@@ -108,7 +121,11 @@ static void take_append(struct gb_peer *p)
 
 static void take_find(struct gb_peer *p)
 {
-    p->find = *(const struct gb_msg_find *)s.msg.body;
+    p->find_usage = s.msg.kind == GB_MSG_FIND_USAGE;
+    if (p->find_usage)
+        p->last_usage = (struct gb_msg_usage){.day = ((const struct gb_msg_find_usage *)s.msg.body)->day};
+    else
+        p->find = *(const struct gb_msg_find *)s.msg.body;
     p->find_tag = s.msg.tag;
     p->found = p->at = 0;
     p->finding = true;

@@ -74,11 +74,40 @@ static int send_rows(struct gb_peer *p, struct gb_ledger *ledger)
     return 0;
 }
 
+static int send_usage_row(void *context, const struct gb_audit_usage *u)
+{
+    struct gb_peer *p = context;
+    struct gb_msg_usage row = {.day = u->day, .calls = u->calls, .cpu_us = u->cpu_us};
+    snprintf(row.principal, sizeof(row.principal), "%s", u->principal);
+    snprintf(row.tool, sizeof(row.tool), "%s", u->tool);
+    if (send_to(p, GB_MSG_USAGE, p->find_tag, &row, NULL, 0))
+        return -EAGAIN;
+    p->found++;
+    p->last_usage = row;
+    return 0;
+}
+
+static int send_usage(struct gb_peer *p, struct gb_ledger *ledger)
+{
+    const struct gb_audit_usage behind = {
+            .day = p->last_usage.day, .principal = p->last_usage.principal, .tool = p->last_usage.tool};
+    struct gb_msg_ack end = {0};
+    const int64_t before = p->found;
+    int r = p->deaf ? 0 : gb_ledger_each_usage(ledger, &behind, FIND_STEP, send_usage_row, p, &end.err);
+    if (r == -EAGAIN || (!r && p->found - before == FIND_STEP))
+        return -EAGAIN;
+    end.seq = p->found;
+    if (send_to(p, GB_MSG_END, p->find_tag, &end, NULL, 0))
+        return -EAGAIN;
+    p->finding = false;
+    return 0;
+}
+
 void gb_peer_flush(struct gb_peer *peer, struct gb_ledger *ledger)
 {
     peer->deaf |= peer->source.fd < 0;
     if (!send_acks(peer) && peer->finding)
-        (void)send_rows(peer, ledger);
+        (void)(peer->find_usage ? send_usage : send_rows)(peer, ledger);
 }
 
 int gb_peer_watch(struct gb_peer *peer, struct gb_loop *loop)

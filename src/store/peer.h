@@ -12,6 +12,7 @@ struct gb_peer {
     struct gb_source source; /* fd -1: gone */
     const char *name;        /* as in msg.def */
     uint32_t kinds;          /* bits of the kinds of records that it may append */
+    bool charges;            /* its records may add to the day's usage */
     bool deaf;               /* it is gone for writing, but may have left records to read */
     bool ended;              /* reading has failed once */
     struct {
@@ -19,9 +20,10 @@ struct gb_peer {
         int64_t seq;
     } acks[GB_BATCH];
     unsigned ack_count, ack_at;
-    struct gb_err ack_err; /* of the batch that the acks are for */
-    bool finding;
+    struct gb_err ack_err;    /* of the batch that the acks are for */
+    bool finding, find_usage; /* a question is being answered: about records, or about usage */
     struct gb_msg_find find;
+    struct gb_msg_usage last_usage; /* the row sent last: only the day before the first */
     uint64_t find_tag;
     int64_t found, at; /* rows sent, sequence number of the last of them */
 };

@@ -11,7 +11,7 @@ import time
 
 import pytest
 import store as driver
-from store import APPEND, INTENT, LAUNCH, LOST, OUTCOME, RETENTION, START, Gone, Store, records, verify
+from store import APPROVAL, INTENT, LAUNCH, LOST, OUTCOME, RETENTION, START, Gone, Store, append_body, records, verify
 
 
 @pytest.fixture
@@ -97,6 +97,50 @@ def test_a_flood_is_stored_in_order(gb, folder, start):
     verify(gb, folder)
 
 
+def test_usage_adds_up_and_outlives_the_store(gb, folder, start):
+    days = {int(time.time()) // 86400}
+    store = start()
+    store.front.store(INTENT, "a", tool="t", calls=1)
+    store.front.store(APPROVAL, "a")
+    store.front.store(OUTCOME, "a", tool="t", cpu_us=1500)
+    store.front.store(INTENT, "b", principal="bob", tool="t", calls=1)
+    store.front.store(INTENT, "c")  # names no tool: counts for nothing
+    for i in range(200):  # more than one turn sends
+        store.front.append(INTENT, f"m{i}", tool=f"tool{i:03}", calls=1, tag=i)
+    assert all(store.front.ack()[1]["error"] == "NONE" for _ in range(200))
+    store.process.kill()
+    store.end()
+    store = start()
+    days.add(int(time.time()) // 86400)
+    told = [row for day in days for row in store.front.usage(day, tag=5)]  # two, if midnight was in between
+    total = {}
+    for principal, tool, calls, cpu_us in told:
+        old = total.get((principal, tool), (0, 0))
+        total[principal, tool] = (old[0] + calls, old[1] + cpu_us)
+    assert total.pop(("alice", "t")) == (1, 1500) and total.pop(("bob", "t")) == (1, 0)
+    assert total == {("alice", f"tool{i:03}"): (1, 0) for i in range(200)}
+    assert store.front.usage(0) == store.front.usage(min(days) - 1) == store.front.usage(1 << 62) == []
+    store.front.store(OUTCOME, "a", tool="t", cpu_us=1)  # and answers go on
+    store.stop()
+    assert len(records(folder)) == 2 + 5 + 200 + 1 + 202  # two starts, and the lost ones
+    verify(gb, folder)
+
+
+def test_an_older_database_is_taken_over(gb, folder, start):
+    store = start()
+    store.front.store(OUTCOME, "old")
+    store.stop()
+    with contextlib.closing(sqlite3.connect(folder / "audit.db")) as db:
+        db.executescript("DROP TABLE usage; PRAGMA user_version = 1")
+    verify(gb, folder)
+    store = start()
+    store.front.store(INTENT, "new", tool="t", calls=1)
+    assert [row[:2] for day in (0, 1) for row in store.front.usage(int(time.time()) // 86400 - day)] == [("alice", "t")]
+    store.stop()
+    verify(gb, folder)
+    assert [r["id"] for r in records(folder)] == ["", "old", "", "new"]
+
+
 def test_who_does_not_read_waits_and_nobody_else(folder, start):
     store = start()
     big = json.dumps({"x": "y" * 60_000})
@@ -124,7 +168,16 @@ WRONG = {
     "a lost call from the front": lambda s: s.front.append(LOST, "x"),
     "a retention from the front": lambda s: s.front.append(RETENTION, "x"),
     "no kind": lambda s: s.front.append(0, "x"),
-    "a kind beyond all": lambda s: s.front.append(7, "x"),
+    "a kind beyond all": lambda s: s.front.append(8, "x"),
+    "an approval from the launcher": lambda s: s.launch.append(APPROVAL, "x"),
+    "usage from the launcher": lambda s: s.launch.append(LAUNCH, "x", tool="t", calls=1),
+    "two calls in one record": lambda s: s.front.append(INTENT, "x", tool="t", calls=2),
+    "less than no cpu time": lambda s: s.front.append(OUTCOME, "x", tool="t", cpu_us=-1),
+    "more cpu time than there is": lambda s: s.front.append(OUTCOME, "x", tool="t", cpu_us=10**13 + 1),
+    "usage of nobody": lambda s: s.front.append(INTENT, "x", principal="", tool="t", calls=1),
+    "usage of a tool that does not end": lambda s: s.front.append(INTENT, "x", tool="t" * 64, calls=1),
+    "usage of a tool that is not UTF-8": lambda s: s.front.send("APPEND", append_body(INTENT, b"x", b"a", b"\xff", 1) + b"{}"),
+    "a question about usage from the launcher": lambda s: s.launch.send("FIND_USAGE"),
     "a kind of 2^31": lambda s: s.front.append(1 << 31 | INTENT, "x"),
     "an intent from the launcher": lambda s: s.launch.append(INTENT, "x"),
     "an outcome from the launcher": lambda s: s.launch.append(OUTCOME, "x"),
@@ -134,13 +187,13 @@ WRONG = {
     "a principal that does not end": lambda s: s.front.append(INTENT, "x", principal="x" * 64),
     "a body that is not UTF-8": lambda s: s.front.append(INTENT, "x", b'{"a":"\xff"}'),
     "a body with a NUL": lambda s: s.front.append(INTENT, "x", b'{"a":1}\0'),
-    "an id that is not UTF-8": lambda s: s.front.send("APPEND", APPEND.pack(INTENT, 0, b"\xff", b"") + b"{}"),
+    "an id that is not UTF-8": lambda s: s.front.send("APPEND", append_body(INTENT, b"\xff") + b"{}"),
     "another's message": lambda s: s.front.send("READY"),
     "the supervisor's message": lambda s: s.front.send("STOP"),
     "a message that is too short": lambda s: s.front.send("APPEND", b"x"),
     "not a message": lambda s: s.launch.sock.send(b"hello"),
     "a second start": lambda s: s.control.send("START_STORE", driver.keep_body(), fds=[0, 0]),
-    "a descriptor that nobody asked for": lambda s: s.front.send("APPEND", APPEND.pack(INTENT, 0, b"x", b"") + b"{}", fds=[0]),
+    "a descriptor that nobody asked for": lambda s: s.front.send("APPEND", append_body(INTENT, b"x") + b"{}", fds=[0]),
 }
 
 

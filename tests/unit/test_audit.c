@@ -283,7 +283,7 @@ static const struct attack attacks[] = {
         {"DROP INDEX records_id", {"tables"}},
         {"CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records WHERE seq = 1; END", {"tables"}},
         {"CREATE TABLE other(x)", {"tables"}},
-        {"PRAGMA user_version = 2", {"layout 2"}},
+        {"PRAGMA user_version = 3", {"layout 3"}},
         {"PRAGMA application_id = 1", {"not an audit"}},
 };
 

@@ -1,0 +1,100 @@
+/* What was used of tools, by days: sums beside the chain, from which budgets go on after a restart. Whoever
+ * can write the file can change them unseen; records of the same calls are in the chain. */
+#include "audit/db.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define DAY_SECONDS 86400
+#define DAYS_LEAST  2 /* that stay whatever the retention: today's, and yesterday's */
+
+static int64_t today(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec / DAY_SECONDS;
+}
+
+static bool is_name(const char *text, size_t size)
+{
+    const size_t len = strlen(text);
+    return len && len < size && gb_text_find_binary(text, len) == len;
+}
+
+int gb_audit_charge(struct gb_audit *audit, const struct gb_audit_usage *usage, struct gb_err *err)
+{
+    if (sqlite3_get_autocommit(audit->db))
+        return gb_err_set(err, GB_ERR_INTERNAL, 0, "usage can only be added within a transaction");
+    if (!is_name(usage->principal, GB_PRINCIPAL) || !is_name(usage->tool, GB_TOOL_NAME) || usage->calls < 0 ||
+        usage->calls > 1 || usage->cpu_us < 0 || usage->cpu_us > GB_AUDIT_CPU_MOST) {
+        gb_audit_rollback(audit);
+        return gb_err_set(err, GB_ERR_INTERNAL, 0,
+                          "usage cannot be added: a name or a number is not that of a call");
+    }
+    AUTO_RESET stmt = gb_db_get(audit, GB_SQL_CHARGE);
+    int r = 0;
+    if (stmt) {
+        sqlite3_bind_int64(stmt, 1, today());
+        sqlite3_bind_text(stmt, 2, usage->principal, -1, SQLITE_STATIC);
+        sqlite3_bind_text(stmt, 3, usage->tool, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(stmt, 4, usage->calls);
+        sqlite3_bind_int64(stmt, 5, usage->cpu_us);
+    }
+    r = stmt ? gb_db_step(audit, stmt, err) : gb_db_fail(audit, err);
+    if (r)
+        gb_audit_rollback(audit);
+    return r;
+}
+
+static const char *read_row(sqlite3_stmt *stmt, struct gb_audit_usage *ret)
+{
+    *ret = (struct gb_audit_usage){
+            .day = sqlite3_column_int64(stmt, 0),
+            .principal = (const char *)sqlite3_column_text(stmt, 1),
+            .tool = (const char *)sqlite3_column_text(stmt, 2),
+            .calls = sqlite3_column_int64(stmt, 3),
+            .cpu_us = sqlite3_column_int64(stmt, 4),
+    };
+    if (!ret->principal || !ret->tool || !is_name(ret->principal, GB_PRINCIPAL) ||
+        !is_name(ret->tool, GB_TOOL_NAME))
+        return "a name that no call has";
+    return ret->calls < 0 || ret->cpu_us < 0 ? "a number below 0" : NULL;
+}
+
+int gb_audit_each_usage(struct gb_audit *audit, const struct gb_audit_usage *behind, int64_t most,
+                        int (*each)(void *context, const struct gb_audit_usage *usage), void *context,
+                        struct gb_err *err)
+{
+    AUTO_RESET stmt = gb_db_get(audit, GB_SQL_USAGE);
+    if (!stmt)
+        return gb_db_fail(audit, err);
+    sqlite3_bind_int64(stmt, 1, behind->day);
+    sqlite3_bind_text(stmt, 2, behind->principal, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 3, behind->tool, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(stmt, 4, most);
+    int r;
+    while ((r = gb_db_step(audit, stmt, err)) > 0) {
+        struct gb_audit_usage row;
+        const char *fault = read_row(stmt, &row);
+        if (fault)
+            return gb_db_bad(err, "the audit database was changed: the table 'usage' holds %s", fault);
+        if ((r = each(context, &row)))
+            return r;
+    }
+    return r;
+}
+
+int gb_audit_forget_usage(struct gb_audit *audit, const struct gb_msg_retention *keep, struct gb_err *err)
+{
+    const int64_t days = (keep->keep_seconds + DAY_SECONDS - 1) / DAY_SECONDS;
+    if (keep->keep_seconds <= 0)
+        return 0;
+    AUTO_RESET stmt = gb_db_get(audit, GB_SQL_FORGET_USAGE);
+    if (!stmt)
+        return gb_db_fail(audit, err);
+    sqlite3_bind_int64(stmt, 1, today() + 1 - (days < DAYS_LEAST ? DAYS_LEAST : days));
+    return gb_db_step(audit, stmt, err);
+}
