@@ -4,11 +4,12 @@ SERVE_ARGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-dev libmd-dev \
-	libjansson-dev libyaml-dev libpcre2-dev libsqlite3-dev zlib1g-dev libssl-dev
+	libjansson-dev libyaml-dev libpcre2-dev libsqlite3-dev zlib1g-dev libssl-dev \
+	libcurl4-openssl-dev libpq-dev libpg-query-dev libprotobuf-c-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-pytest-timeout libcmocka-dev clang-format clang-tidy \
 	python3-numpy python3-pandas python3-matplotlib nodejs git perl g++ util-linux \
 	qemu-system-x86 busybox-static cpio systemd procps \
-	python3-jsonschema python3-yaml sqlite3 openssl curl
+	python3-jsonschema python3-yaml sqlite3 openssl curl postgresql opensmtpd
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 BENCH_PACKAGES := $(BUILD_PACKAGES) bubblewrap
 

@@ -56,7 +56,7 @@ def gb():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "testbuild: needs a build with -Dtesting=true, as root: it takes walls down or makes steps fail")
-    config.addinivalue_line("markers", "rootonly: does what only root can")
+    config.addinivalue_line("markers", "rootonly: does what only root can, or what is the same whoever does it")
 
 
 def pytest_collection_modifyitems(items):

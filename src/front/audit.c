@@ -21,19 +21,25 @@ static void unexpect(struct front *f, const struct audit_wait *wait)
     f->waits_end = p;
 }
 
+int audit_append_use(struct front *f, struct audit_wait *wait, const struct gb_msg_append *what,
+                     const struct gb_buf *body)
+{
+    if (body->failed || gb_buf_truncated(body))
+        return -ENOMEM;
+    expect(f, wait);
+    int r = channel_send(&f->store, GB_MSG_APPEND, wait->tag, what, body->data, body->len, NULL, 0);
+    if (r)
+        unexpect(f, wait);
+    return r;
+}
+
 int audit_append(struct front *f, struct audit_wait *wait, enum gb_record_kind kind, const char *id,
                  const char *principal, const struct gb_buf *body)
 {
     struct gb_msg_append m = {.kind = kind};
-    if (body->failed || gb_buf_truncated(body))
-        return -ENOMEM;
     snprintf(m.id, sizeof(m.id), "%s", id);
     snprintf(m.principal, sizeof(m.principal), "%s", principal);
-    expect(f, wait);
-    int r = channel_send(&f->store, GB_MSG_APPEND, wait->tag, &m, body->data, body->len, NULL, 0);
-    if (r)
-        unexpect(f, wait);
-    return r;
+    return audit_append_use(f, wait, &m, body);
 }
 
 int audit_find(struct front *f, struct audit_wait *wait, const char *id, const char *principal,
@@ -49,6 +55,16 @@ int audit_find(struct front *f, struct audit_wait *wait, const char *id, const c
     return r;
 }
 
+int audit_find_usage(struct front *f, struct audit_wait *wait, int64_t day)
+{
+    const struct gb_msg_find_usage m = {.day = day};
+    expect(f, wait);
+    int r = channel_send(&f->store, GB_MSG_FIND_USAGE, wait->tag, &m, NULL, 0, NULL, 0);
+    if (r)
+        unexpect(f, wait);
+    return r;
+}
+
 void audit_received(struct channel *ch, struct gb_msg *msg)
 {
     struct front *f = GB_OWNER(ch, struct front, store);
@@ -56,10 +72,14 @@ void audit_received(struct channel *ch, struct gb_msg *msg)
     while (*p && (*p)->tag != msg->tag)
         p = &(*p)->next;
     struct audit_wait *wait = *p;
-    if (!wait || (msg->kind == GB_MSG_ROW && !wait->row))
+    if (!wait || (msg->kind == GB_MSG_ROW && !wait->row) || (msg->kind == GB_MSG_USAGE && !wait->usage))
         front_fail("the store answered a question that nobody asked");
     if (msg->kind == GB_MSG_ROW) {
         wait->row(wait, msg->body, msg->tail, msg->tail_bytes);
+        return;
+    }
+    if (msg->kind == GB_MSG_USAGE) {
+        wait->usage(wait, msg->body);
         return;
     }
     *p = wait->next;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #define KEY_MOST 512
+#define LOCAL    "local"
 
 /* --- keys --- */
 
@@ -58,7 +59,7 @@ static int by_key(struct conn *c, struct gb_err *err)
             found = &config->keys[i];
     if (!found || given.len > KEY_MOST)
         return gb_err_set(err, GB_ERR_UNAUTHORIZED, 0, "the key is not one of ours");
-    snprintf(c->x->principal, sizeof(c->x->principal), "%s", found->name);
+    snprintf(c->x->principal, sizeof(c->x->principal), "%s", found->principal);
     return 0;
 }
 
@@ -71,13 +72,21 @@ static int by_uid(struct conn *c, struct gb_err *err)
         return gb_err_set(
                 err, GB_ERR_FORBIDDEN, 0,
                 "no keys are configured, so only the user who runs the service, and root, are served");
-    snprintf(c->x->principal, sizeof(c->x->principal), "local");
+    snprintf(c->x->principal, sizeof(c->x->principal), LOCAL);
     return 0;
 }
 
 int auth_principal(struct conn *c, struct gb_err *err)
 {
     return c->policy->config->key_count ? by_key(c, err) : by_uid(c, err);
+}
+
+bool auth_is_known(const struct gb_config *config, const char *principal)
+{
+    for (size_t i = 0; i < config->key_count; i++)
+        if (!strcmp(config->keys[i].principal, principal))
+            return true;
+    return !config->key_count && !strcmp(principal, LOCAL);
 }
 
 /* --- Host and Origin --- */

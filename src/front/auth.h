@@ -5,6 +5,8 @@
 
 /* Names the principal in c->x->principal, or says why not. */
 int auth_principal(struct conn *c, struct gb_err *err);
+/* Could a request still come in this name? A key may have been taken away. */
+bool auth_is_known(const struct gb_config *config, const char *principal);
 /* Is the request addressed to us, and not by a web page of somebody else? No DNS rebinding, no cross-site
  * calls. */
 int auth_origin(struct conn *c, struct gb_err *err);

@@ -3,19 +3,24 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "front/approval.h"
+#include "front/budget.h"
+#include "front/decide.h"
 #include "front/idem.h"
 #include "front/pages.h"
+#include "front/record.h"
 #include "front/reply.h"
+#include "front/result.h"
 #include "front/route.h"
 #include "front/sched.h"
 #include "front/send.h"
+#include "front/tool.h"
 #include "wire/payload.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#define RECORD_MOST   60000
 #define KEEP_ALIVE_US ((int64_t)15 * 1000000)
 #define BACKLOG_MOST  ((size_t)256 << 10) /* a reader slower than the box: stop taking output */
 
@@ -68,11 +73,16 @@ static void call_free(struct call *call)
         idem_drop(f->idem, call->idem);
     gb_loop_at(f->loop, &call->timer, 0);
     run_done(call);
+    approval_leave(call);
+    budget_done(call);
     sched_leave(call);
     drop_request(call);
     gb_result_done(&call->result);
+    gb_buf_done(&call->run.raw[0]);
+    gb_buf_done(&call->run.raw[1]);
     free(call->skipped);
     free(call->enforced);
+    json_decref(call->answer);
     policy_unref(call->policy);
     if (call->prev)
         call->prev->next = call->next;
@@ -84,47 +94,7 @@ static void call_free(struct call *call)
     front_check_drained(f);
 }
 
-/* --- the records --- */
-
-static void intent_text(const struct call *call, struct gb_buf *out)
-{
-    struct gb_json j = {.out = out, .first = true};
-    gb_json_open(&j, NULL, '{');
-    gb_json_text(&j, "tool", call->request.tool);
-    gb_json_text(&j, "language", call->request.runtime->name);
-    gb_json_text(&j, "route", call->seeds ? "/execute" : "/v1/execute");
-    gb_json_text(&j, "client", call->by_unix ? "unix" : "tcp");
-    gb_json_text(&j, "request_id", call->request_id);
-    gb_json_text(&j, "arguments_sha256", call->request.sha256);
-    gb_limits_to_json(&j, "limits", &call->request.limits);
-    gb_json_text(&j, "decision", call->blocked ? "block" : "allow");
-    gb_json_open(&j, "reasons", '[');
-    for (size_t i = 0; i < call->finding_count; i++)
-        gb_json_text(&j, NULL, call->findings[i].rule);
-    gb_json_close(&j, ']');
-    gb_json_close(&j, '}');
-}
-
-static void outcome_text(const struct call *call, struct gb_buf *out)
-{
-    struct gb_json j = {.out = out, .first = true};
-    gb_json_open(&j, NULL, '{');
-    gb_json_text(&j, "tool", call->request.tool);
-    gb_json_text(&j, "language", call->request.runtime->name);
-    gb_result_end_to_json(&j, &call->result);
-    if (call->err.code != GB_ERR_NONE) {
-        gb_json_text(&j, "error", gb_err_name((enum gb_error_code)call->err.code));
-        gb_json_text(&j, "step", call->err.step);
-    }
-    gb_json_decimal(&j, "execution_time_ms", call->result.usage.wall_us, 3);
-    gb_usage_to_json(&j, "resource_usage", &call->result.usage);
-    gb_json_int(&j, "redactions", (int64_t)call->redactions);
-    gb_json_bool(&j, "truncated", gb_buf_truncated(&call->result.out) || gb_buf_truncated(&call->result.err));
-    gb_json_int(&j, "files", (int64_t)call->result.file_count);
-    const char *enforced = call->enforced ? call->enforced : "null";
-    gb_json_raw(&j, "enforced", enforced, strlen(enforced));
-    gb_json_close(&j, '}');
-}
+/* --- the end --- */
 
 static void note_ack(struct front *f, const struct gb_msg_ack *ack)
 {
@@ -142,21 +112,18 @@ static void outcome_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
         gb_log(GB_LOG_ERROR, "outcome not recorded", GB_S("id", call->id), GB_S("error", ack->err.text));
         call->err = ack->err; /* a result that has no record is not given out */
     }
-    metrics_observe(&f->metrics.duration, gb_clock_us() - call->start_us);
-    f->metrics.outcomes[call->request.runtime - gb_runtimes][call->result.status]++;
-    f->metrics.redactions += call->redactions;
-    const char *killed = call->result.kill_reason ? call->result.kill_reason : "";
-    f->metrics.out_of_memory += !strcmp(killed, "memory");
-    f->metrics.timeouts += !strcmp(killed, "timeout");
+    metrics_call(&f->metrics, call);
     gb_log(GB_LOG_INFO, "call", GB_S("id", call->id), GB_S("request_id", call->request_id),
-           GB_S("principal", call->principal), GB_S("language", call->request.runtime->name),
+           GB_S("principal", call->principal), GB_S("tool", call->tool->name),
+           GB_S("language", call->request.runtime ? call->request.runtime->name : ""),
            GB_S("status", gb_status_name(call->result.status)),
+           GB_S("denied", call->denial_count ? gb_denial_name(call->denials[0].code) : ""),
            GB_S("error", call->err.code ? gb_err_name((enum gb_error_code)call->err.code) : ""),
            GB_S("detail", call->err.text), GB_I("us", gb_clock_us() - call->start_us));
     struct conn *c = call->conn;
     if (c)
         reply_call(call);
-    else if (call->idem && call->err.code == GB_ERR_NONE)
+    else if (call->idem && call->err.code == GB_ERR_NONE && !result_may_change(call))
         reply_keep(call); /* it ran to its end: whoever repeats it gets that */
     call_free(call);
     if (c)
@@ -167,11 +134,16 @@ static void outcome_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
 static void finish(struct call *call)
 {
     struct front *f = call->front;
-    AUTO_BUF body = {.max = RECORD_MOST};
     gb_loop_at(f->loop, &call->timer, 0);
     sched_release(call);
     call->state = CALL_OUTCOME;
-    if (call->cancelled && !call->ran && !call->blocked && call->err.code == GB_ERR_NONE) {
+    if (call->denial_count) {
+        const bool pending = call->denials[0].code == GB_DENIAL_APPROVAL_PENDING;
+        call->result.status = pending ? GB_STATUS_PENDING : GB_STATUS_BLOCKED;
+        call->result.exit_code = -1;
+        call->result.signal = 0;
+        call->result.kill_reason = NULL;
+    } else if (call->cancelled && !call->ran && call->err.code == GB_ERR_NONE) {
         call->result.status = GB_STATUS_CANCELLED;
         call->result.kill_reason = "cancelled";
     }
@@ -179,9 +151,8 @@ static void finish(struct call *call)
         call->result.status = gb_err_http_status((enum gb_error_code)call->err.code) < 500
                                       ? GB_STATUS_BLOCKED
                                       : GB_STATUS_INTERNAL;
-    outcome_text(call, &body);
     call->wait.done = outcome_done;
-    if (audit_append(f, &call->wait, GB_RECORD_OUTCOME, call->id, call->principal, &body)) {
+    if (record_outcome(call)) {
         struct gb_msg_ack ack = {0};
         gb_err_set(&ack.err, GB_ERR_AUDIT, ENOMEM, "record the outcome");
         outcome_done(&call->wait, &ack);
@@ -211,6 +182,65 @@ static void timer_fired(struct gb_timer *timer)
     }
 }
 
+/* A slot, or a place in the queue. */
+static void want_slot(struct call *call)
+{
+    call->state = CALL_WAITING;
+    gb_loop_at(call->front->loop, &call->timer, gb_clock_us() + call->policy->config->boxes.wait_ms * 1000);
+    sched_request(call);
+}
+
+/* False: the client left while we wrote, and the call is over. */
+static bool begin_stream(struct call *call)
+{
+    if (call->stream == STREAM_NONE)
+        return true;
+    reply_start(call);
+    if (call->conn)
+        conn_advance(call->conn);
+    if (call->cancelled)
+        finish(call);
+    return !call->cancelled;
+}
+
+/* It may be done, unless a person must agree first, has agreed to exactly this before, or is only to be
+ * asked. */
+static void go_on(struct call *call)
+{
+    if (!call->approval) {
+        if (call->denial_count)
+            finish(call);
+        else
+            want_slot(call);
+        return;
+    }
+    call->state = CALL_APPROVAL;
+    sched_park(call);
+    gb_loop_at(call->front->loop, &call->timer,
+               call->stream != STREAM_NONE ? gb_clock_us() + KEEP_ALIVE_US : 0);
+    approval_wait(call);
+}
+
+void call_decided(struct call *call, bool granted)
+{
+    sched_return(call);
+    if (granted && !call->denial_count && decide_again(call))
+        want_slot(call);
+    else
+        finish(call);
+}
+
+void call_stop_waiting(struct front *f)
+{
+    struct gb_err err;
+    gb_err_set(&err, GB_ERR_STOPPING, 0, "the service is going down; nobody has agreed to this call yet");
+    for (struct call *call = f->calls, *next; call; call = next) {
+        next = call->next;
+        if (call->state == CALL_APPROVAL)
+            fail(call, &err);
+    }
+}
+
 static void intent_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
 {
     struct call *call = GB_OWNER(wait, struct call, wait);
@@ -221,43 +251,31 @@ static void intent_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
         gb_log(GB_LOG_ERROR, "intent not recorded", GB_S("id", call->id), GB_S("error", ack->err.text));
         if (c)
             reply_later(c, &ack->err, 5);
+        budget_undo(call);
         call_free(call);
         if (c)
             conn_advance(c);
         return;
     }
-    if (call->blocked) {
-        call->result.status = GB_STATUS_BLOCKED;
+    if (call->decision == CALL_BLOCK || call->cancelled)
         finish(call);
-        return;
-    }
-    if (call->cancelled) {
-        finish(call);
-        return;
-    }
-    if (call->stream != STREAM_NONE) {
-        reply_start(call);
-        if (call->conn)
-            conn_advance(call->conn);
-        if (call->cancelled) { /* the client left while we wrote */
-            finish(call);
-            return;
-        }
-    }
-    call->state = CALL_WAITING;
-    gb_loop_at(call->front->loop, &call->timer, gb_clock_us() + call->policy->config->boxes.wait_ms * 1000);
-    sched_request(call);
+    else if (begin_stream(call))
+        go_on(call);
 }
 
 void call_start(struct call *call)
 {
     struct gb_err err = {0};
+    if (!call->probe && !decide_again(call)) { /* it may have waited for long */
+        finish(call);
+        return;
+    }
     call->state = CALL_RUNNING;
     gb_loop_at(call->front->loop, &call->timer,
                call->stream != STREAM_NONE ? gb_clock_us() + KEEP_ALIVE_US : 0);
     if (!call->probe)
         metrics_observe(&call->front->metrics.start, gb_clock_us() - call->start_us);
-    int r = run_start(call, call->probe, &err);
+    int r = call_is_boxed(call) ? run_start(call, call->probe, &err) : tool_start(call, &err);
     drop_request(call);
     if (r)
         call_ran(call, &err);
@@ -322,7 +340,7 @@ void call_client_reads(struct call *call)
 void call_cancel(struct call *call)
 {
     call->cancelled = true;
-    if (call->state == CALL_WAITING)
+    if (call->state == CALL_WAITING || call->state == CALL_APPROVAL)
         finish(call);
     else if (call->state == CALL_RUNNING)
         run_cancel(call);
@@ -370,7 +388,7 @@ static bool claim_key(struct call *call)
     if (!key)
         return true;
     char what[80];
-    snprintf(what, sizeof(what), "%s %s", call->seeds ? "/execute" : "/v1", call->request.sha256);
+    snprintf(what, sizeof(what), "%s %s", call->seeds ? "/execute" : "/v1", call->arguments_sha256);
     int r = count > 1 ? gb_err_set(&err, GB_ERR_USAGE, 0, "Idempotency-Key: is given twice")
             : call->stream != STREAM_NONE
                     ? gb_err_set(&err, GB_ERR_USAGE, 0, "Idempotency-Key: a stream cannot be repeated")
@@ -378,20 +396,11 @@ static bool claim_key(struct call *call)
                                  &err);
     if (r < 0)
         reply_problem(c, 0, &err, err.code == GB_ERR_CONFLICT ? "Retry-After: 1\r\n" : "");
+    else if (stored && !decide_may(call))
+        return true; /* what was its own once is not any more: it is refused like any other */
     else if (stored)
         send_reply(c, 200, "application/json", "Idempotent-Replayed: true\r\n", stored->data, stored->len);
     return r == 0;
-}
-
-static void screen(struct call *call)
-{
-    const enum gb_screen_action action = call->policy->config->screen;
-    const struct request *r = &call->request;
-    if (action == GB_SCREEN_OFF)
-        return;
-    call->finding_count =
-            gb_screen_code(call->front->screen, r->runtime->name, r->code, r->code_len, call->findings);
-    call->blocked = call->finding_count && action == GB_SCREEN_BLOCK;
 }
 
 /* Replies why not, and forgets the call. */
@@ -404,41 +413,75 @@ static void refuse(struct call *call, const struct gb_err *err, int retry_s)
     call_free(call);
 }
 
-void call_begin(struct conn *c, bool seeds)
+static int read_request(struct call *call, struct gb_err *err)
+{
+    struct conn *c = call->conn;
+    char tool[GB_TOOL_NAME] = ""; /* no tool has a longer name, and none has this one */
+    if (c->x->param.len < sizeof(tool))
+        snprintf(tool, sizeof(tool), "%.*s", (int)c->x->param.len, c->x->param.data ? c->x->param.data : "");
+    call->who = gb_policy_principal(call->policy->gb, call->principal);
+    const struct request_source from = {.policy = call->policy->gb,
+                                        .who = call->who,
+                                        .principal = call->principal,
+                                        .seeds = call->seeds,
+                                        .tool = c->x->param.len ? tool : NULL};
+    int r = request_read(&from, c->x->body.data ? c->x->body.data : "", c->x->body.len, &call->request, err);
+    if (r)
+        return r;
+    call->tool = call->request.tool;
+    call->profile = call->request.profile;
+    snprintf(call->arguments_sha256, sizeof(call->arguments_sha256), "%s", call->request.sha256);
+    gb_policy_definition(call->who, call->tool, call->definition);
+    call->held = 2 * c->x->body.len; /* as JSON, and for the launcher */
+    call->front->held += call->held;
+    conn_drop_body(c);
+    call->stream = wanted_stream(c, &call->request);
+    return 0;
+}
+
+/* Decides, and makes ready what is to run. */
+static int settle(struct call *call, struct gb_err *err)
+{
+    decide(call);
+    if (call->err.code != GB_ERR_NONE) {
+        *err = call->err;
+        return -EBUSY;
+    }
+    return call->decision != CALL_BLOCK && call_is_boxed(call) ? decide_payload(call, err) : 0;
+}
+
+void call_begin(struct conn *c, const char *route)
 {
     struct gb_err err = {0};
     int retry_s;
     struct call *call = call_new(c);
     if (!call)
         return;
-    call->seeds = seeds;
-    call->request.runtime = &gb_runtimes[0];
+    call->route = route;
+    call->seeds = !strcmp(route, "/execute");
     /* First whether it may run, then what it is: reading is work, too. */
     if (sched_admit(call, &retry_s, &err)) {
         refuse(call, &err, retry_s);
         return;
     }
-    if (request_read(call->policy->config, seeds, c->x->body.data ? c->x->body.data : "", c->x->body.len,
-                     &call->request, &err)) {
+    if (read_request(call, &err)) {
         refuse(call, &err, 0);
         return;
     }
-    call->held = 2 * c->x->body.len; /* as JSON, and for the launcher */
-    call->front->held += call->held;
-    conn_drop_body(c);
-    call->stream = wanted_stream(c, &call->request);
     if (!claim_key(call)) {
         call_free(call);
         return;
     }
-    screen(call);
+    if (settle(call, &err)) {
+        refuse(call, &err, 1);
+        return;
+    }
     c->call = call;
     call->timer.fire = timer_fired;
-    AUTO_BUF body = {.max = RECORD_MOST};
-    intent_text(call, &body);
     call->wait.done = intent_done;
-    if (audit_append(call->front, &call->wait, GB_RECORD_INTENT, call->id, call->principal, &body)) {
+    if (record_intent(call)) {
         gb_err_set(&err, GB_ERR_AUDIT, ENOMEM, "record the call");
+        budget_undo(call);
         refuse(call, &err, 1);
     }
 }
@@ -452,8 +495,7 @@ void call_probe(struct conn *c)
         return;
     call->probe = true;
     snprintf(call->principal, sizeof(call->principal), "(probe)");
-    call->request = (struct request){
-            .runtime = &gb_runtimes[0], .limits = call->policy->config->limits, .payload.max = 64};
+    call->request = (struct request){.limits = call->policy->config->limits, .payload.max = 64};
     gb_payload_add(&call->request.payload, GB_ITEM_ARG, "true", sizeof("true"));
     call->timer.fire = timer_fired;
     if (sched_admit(call, &retry_s, &err)) {

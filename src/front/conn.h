@@ -50,8 +50,9 @@ struct conn {
     size_t out_at, taken; /* written; since the deadline was set */
     /* Who is to be told that the client has left, or that it can take more; NULL if nobody. */
     struct call *call;
-    struct query *query; /* a question to the store */
-    bool wants_ready;    /* waits for the probe that somebody else's question has started */
+    struct query *query;             /* a question to the store */
+    const struct approval *deciding; /* waits until the decision on it is recorded */
+    bool wants_ready;                /* waits for the probe that somebody else's question has started */
 };
 
 /* Takes over the descriptor. */

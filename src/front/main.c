@@ -2,10 +2,12 @@
 #include "front/front.h"
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "confine/confine.h"
 #include "front/audit.h"
+#include "front/budget.h"
 #include "front/call.h"
 #include "front/conn.h"
 #include "front/idem.h"
@@ -24,8 +26,9 @@
 
 #define ACCEPT_MOST 64 /* in a row, before others have their turn */
 #define CONFIG_MOST ((off_t)16 << 20)
+#define OPENING_US  1000 /* how often to look whether the store has answered */
 
-enum { FD_LAUNCH, FD_STORE, FD_DIAG, FD_CONFIG, FD_LISTEN }; /* of START_FRONT */
+enum { FD_LAUNCH, FD_STORE, FD_BROKER, FD_DIAG, FD_CONFIG, FD_LISTEN }; /* of START_FRONT */
 
 static struct front front;
 
@@ -48,8 +51,31 @@ void policy_unref(struct policy *p)
     if (!p || --p->refs)
         return;
     SSL_CTX_free(p->tls);
+    gb_rules_free(p->secrets);
+    gb_policy_free(p->gb);
     gb_config_free(p->config);
     free(p);
+}
+
+/* The rules for the policy's secrets alone. */
+static int secret_rules(const struct gb_policy *gb, struct gb_rules **ret, struct gb_err *err)
+{
+    if (!gb->secret_count)
+        return 0;
+    AUTO_FREE const char **values = calloc(gb->secret_count, sizeof(*values));
+    AUTO_FREE const char **off = calloc(gb_rules_builtin_count() + 1, sizeof(*off));
+    if (!values || !off)
+        return gb_err_set(err, GB_ERR_INTERNAL, ENOMEM, "keep the configuration");
+    for (size_t i = 0; i < gb->secret_count; i++)
+        values[i] = gb->secrets[i].value;
+    for (size_t i = 0; i < gb_rules_builtin_count(); i++)
+        off[i] = gb_rules_builtin_name(i);
+    const struct gb_rules_options options = {.off = off,
+                                             .off_count = gb_rules_builtin_count(),
+                                             .secrets = values,
+                                             .secret_count = gb->secret_count};
+    *ret = gb_rules_new(&options, err);
+    return *ret ? 0 : -EINVAL;
 }
 
 static int policy_read(int fd, struct policy **ret, struct gb_err *err)
@@ -66,6 +92,12 @@ static int policy_read(int fd, struct policy **ret, struct gb_err *err)
         return gb_err_set(err, GB_ERR_INTERNAL, ENOMEM, "keep the configuration");
     p->refs = 1;
     int r = gb_config_from_json(text, (size_t)size, &p->config, err);
+    if (!r)
+        r = gb_policy_new(p->config, GB_POLICY_DECIDE, &p->gb, err);
+    if (!r) {
+        gb_policy_hash(text, (size_t)size, p->gb->sha256);
+        r = secret_rules(p->gb, &p->secrets, err);
+    }
     if (!r && p->config->tls_certificate_pem)
         r = io_tls_context(p->config->tls_certificate_pem, p->config->tls_key_pem, &p->tls, err);
     OPENSSL_cleanse(text, (size_t)size); /* the TLS key */
@@ -93,6 +125,7 @@ static void stop(struct front *f)
         call_cancel(call);
     }
     f->draining = true;
+    call_stop_waiting(f);
     for (size_t i = 0; i < f->listener_count; i++)
         if (f->listeners[i].source.fd >= 0) {
             gb_loop_forget(f->loop, &f->listeners[i].source);
@@ -169,6 +202,13 @@ static void launch_received(struct channel *ch, struct gb_msg *msg)
     front_fail("the launcher answers on the sockets of runs, not here");
 }
 
+static void broker_received(struct channel *ch, struct gb_msg *msg)
+{
+    (void)ch;
+    (void)msg;
+    front_fail("the broker answers on the sockets of calls, not here");
+}
+
 /* --- clients --- */
 
 /* No descriptor is left for the next client: use the spare one to accept and close, so that it is not left to
@@ -214,7 +254,23 @@ static int listen_on(struct front *f, int fd)
     *l = (struct listener){
             .front = f, .is_unix = a.ss_family == AF_UNIX, .source = {.fd = fd, .ready = client_waits}};
     f->listener_count++;
-    return gb_loop_watch(f->loop, &l->source, EPOLLIN);
+    return 0;
+}
+
+/* Callers wait in the kernel's queue until it is known what has been used today: nobody gets a second day by
+ * a restart, and nobody is refused for it. */
+static void open_doors(struct gb_timer *timer)
+{
+    struct front *f = GB_OWNER(timer, struct front, opening);
+    if (!budget_is_ready(f)) {
+        gb_loop_at(f->loop, timer, gb_clock_us() + OPENING_US);
+        return;
+    }
+    for (size_t i = 0; i < f->listener_count; i++)
+        if (f->listeners[i].source.fd >= 0 && gb_loop_watch(f->loop, &f->listeners[i].source, EPOLLIN))
+            front_fail("a listening socket cannot be watched");
+    if (gb_msg_send(GB_CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
+        _exit(1);
 }
 
 /* --- the beginning --- */
@@ -252,21 +308,25 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
         return r ? r : -EINVAL;
     gb_log_init("front", (enum gb_log_level)f->policy->config->log_level,
                 (enum gb_log_format)f->policy->config->log_format);
-    f->screen = gb_screen_new(err);
-    f->rules = f->screen ? gb_rules_new(err) : NULL;
-    if (!f->rules)
-        return -EINVAL;
     f->launch.received = launch_received;
     f->store.received = audit_received;
-    f->launch.broken = f->store.broken = peer_broken;
+    f->broker.received = broker_received;
+    f->launch.broken = f->store.broken = f->broker.broken = peer_broken;
     r = channel_open(&f->launch, f->loop, TAKE_FD(msg->fd[FD_LAUNCH]), "launch", &f->msg);
     if (!r)
         r = channel_open(&f->store, f->loop, TAKE_FD(msg->fd[FD_STORE]), "store", &f->msg);
+    if (!r)
+        r = channel_open(&f->broker, f->loop, TAKE_FD(msg->fd[FD_BROKER]), "broker", &f->msg);
     for (unsigned i = FD_LISTEN; !r && i < msg->fd_count; i++)
         r = listen_on(f, TAKE_FD(msg->fd[i]));
     f->control = (struct gb_source){.fd = GB_CONTROL, .ready = control_ready};
     if (!r)
         r = gb_loop_watch(f->loop, &f->control, EPOLLIN);
+    f->opening.fire = open_doors;
+    if (!r)
+        r = budget_begin(f);
+    if (!r)
+        r = gb_loop_at(f->loop, &f->opening, gb_clock_us());
     if (r)
         return gb_err_set(err, GB_ERR_INTERNAL, -r, "set up the event loop");
     r = confine(f, err);
@@ -289,8 +349,6 @@ int main(void)
         gb_log(GB_LOG_ERROR, "cannot start", GB_S("error", err.text));
         _exit(1);
     }
-    r = gb_msg_send(GB_CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0);
-    if (!r)
-        r = gb_loop_run(front.loop);
+    r = gb_loop_run(front.loop);
     _exit(r ? 1 : 0); /* not exit: what libraries do there may need system calls that are gone */
 }

@@ -1,10 +1,14 @@
 #include "front/metrics.h"
 
 #include "base/auto.h"
-#include "front/front.h"
+#include "base/clock.h"
+#include "front/call.h"
 #include "spec/spec.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+_Static_assert(METRICS_KINDS == GB_TOOL_KINDS, "a row for each kind of tool");
 
 static const int64_t bounds_us[METRICS_BUCKETS] = {500,     1000,     2500,     5000,     10000,
                                                    25000,   50000,    100000,   250000,   1000000,
@@ -23,6 +27,20 @@ void metrics_observe(struct histogram *h, int64_t us)
         h->bucket[i] += us <= bounds_us[i];
 }
 
+void metrics_call(struct metrics *m, const struct call *call)
+{
+    const struct gb_runtime *rt = call->request.runtime;
+    const char *killed = call->result.kill_reason ? call->result.kill_reason : "";
+    metrics_observe(&m->duration, gb_clock_us() - call->start_us);
+    m->outcomes[rt ? rt - gb_runtimes : METRICS_RUNTIMES][call->result.status]++;
+    m->kinds[call->tool->kind][call->result.status]++;
+    for (size_t i = 0; i < call->denial_count; i++)
+        m->denials[call->denials[i].code]++;
+    m->redactions += call->redactions;
+    m->out_of_memory += !strcmp(killed, "memory");
+    m->timeouts += !strcmp(killed, "timeout");
+}
+
 static void write_histogram(struct gb_buf *out, const char *name, const char *help, const struct histogram *h)
 {
     gb_buf_printf(out, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
@@ -37,10 +55,31 @@ static void write_outcomes(struct gb_buf *out, const struct metrics *m)
 {
     gb_buf_puts(out, "# HELP glovebox_executions_total Calls that ended, by language and outcome.\n"
                      "# TYPE glovebox_executions_total counter\n");
-    for (size_t r = 0; r < METRICS_RUNTIMES; r++)
+    for (size_t r = 0; r <= METRICS_RUNTIMES; r++)
         for (int s = 0; s < GB_STATUS_COUNT; s++)
             gb_buf_printf(out, "glovebox_executions_total{language=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
-                          gb_runtimes[r].name, gb_status_name((enum gb_status)s), m->outcomes[r][s]);
+                          r < METRICS_RUNTIMES ? gb_runtimes[r].name : "none",
+                          gb_status_name((enum gb_status)s), m->outcomes[r][s]);
+    gb_buf_puts(out, "# HELP glovebox_tool_calls_total Calls that ended, by the tool's kind and outcome.\n"
+                     "# TYPE glovebox_tool_calls_total counter\n");
+    for (size_t k = 0; k < METRICS_KINDS; k++)
+        for (int s = 0; s < GB_STATUS_COUNT; s++)
+            gb_buf_printf(out, "glovebox_tool_calls_total{kind=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
+                          gb_tool_kinds[k], gb_status_name((enum gb_status)s), m->kinds[k][s]);
+    gb_buf_puts(out, "# HELP glovebox_denials_total Reasons for which calls were refused.\n"
+                     "# TYPE glovebox_denials_total counter\n");
+    for (int d = GB_DENIAL_NONE + 1; d < GB_DENIAL_COUNT; d++)
+        gb_buf_printf(out, "glovebox_denials_total{code=\"%s\"} %" PRIu64 "\n",
+                      gb_denial_name((enum gb_denial_code)d), m->denials[d]);
+}
+
+/* Calls that wait for a person. */
+static int64_t parked(const struct front *f)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < f->user_count; i++)
+        sum += f->users[i].parked;
+    return sum;
 }
 
 void metrics_write(const struct front *f, struct gb_buf *out)
@@ -53,6 +92,7 @@ void metrics_write(const struct front *f, struct gb_buf *out)
             {"glovebox_sandboxes_active", "gauge", "Boxes that run now.", f->running},
             {"glovebox_queue_depth", "gauge", "Calls that wait for a box or for the audit.",
              f->active - f->running},
+            {"glovebox_approvals_waiting", "gauge", "Calls that wait for a person to agree.", parked(f)},
             {"glovebox_connections", "gauge", "Open client connections.", f->conn_count},
             {"glovebox_connections_refused_total", "counter", "Connections turned away for want of a place.",
              (int64_t)m->turned_away},

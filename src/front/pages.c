@@ -74,41 +74,6 @@ void pages_openapi(struct conn *c)
     send_reply(c, 200, "application/json", "", (const char *)gb_openapi, gb_openapi_bytes);
 }
 
-void pages_capabilities(struct conn *c)
-{
-    const struct gb_config *config = c->policy->config;
-    AUTO_BUF text = {.max = PAGE_BYTES};
-    struct gb_json j = {.out = &text, .first = true};
-    gb_json_open(&j, NULL, '{');
-    gb_json_text(&j, "version", GB_VERSION);
-    gb_json_text(&j, "principal", c->x->principal);
-    gb_json_open(&j, "tools", '[');
-    gb_json_text(&j, NULL, "execute_code");
-    gb_json_close(&j, ']');
-    gb_json_open(&j, "languages", '[');
-    for (size_t i = 0; i < gb_runtime_count; i++)
-        gb_json_text(&j, NULL, gb_runtimes[i].name);
-    gb_json_close(&j, ']');
-    gb_json_text(&j, "network", "none");
-    gb_limits_to_json(&j, "limits", &config->limits);
-    gb_limits_to_json(&j, "ceilings", &config->ceilings);
-    gb_json_open(&j, "boxes", '{');
-    gb_json_int(&j, "running", config->boxes.running);
-    gb_json_int(&j, "queued", config->boxes.queued);
-    gb_json_close(&j, '}');
-    gb_json_text(&j, "screen", gb_screen_names[config->screen]);
-    gb_json_bool(&j, "sanitise", config->sanitise);
-    gb_json_open(&j, "streaming", '[');
-    gb_json_text(&j, NULL, "text/event-stream");
-    gb_json_text(&j, NULL, "application/x-ndjson");
-    gb_json_close(&j, ']');
-    gb_json_int(&j, "body_bytes", config->http.body_bytes);
-    gb_json_int(&j, "code_bytes", GB_CODE_BYTES);
-    gb_json_close(&j, '}');
-    gb_buf_puts(&text, "\n");
-    reply_json(c, 200, &text);
-}
-
 /* --- executions: questions to the store --- */
 
 struct query {
@@ -225,7 +190,13 @@ static void running_list(struct query *q, struct front *f, const char *principal
         if (!call->probe && !strcmp(call->principal, principal)) {
             gb_json_open(&q->j, NULL, '{');
             gb_json_text(&q->j, "id", call->id);
-            gb_json_text(&q->j, "language", call->request.runtime->name);
+            gb_json_text(&q->j, "tool", call->tool->name);
+            if (call->request.runtime)
+                gb_json_text(&q->j, "language", call->request.runtime->name);
+            gb_json_text(&q->j, "state",
+                         call->state == CALL_APPROVAL  ? "approval"
+                         : call->state == CALL_RUNNING ? "running"
+                                                       : "waiting");
             gb_json_decimal(&q->j, "ms", gb_clock_us() - call->start_us, 3);
             gb_json_close(&q->j, '}');
         }

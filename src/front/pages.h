@@ -1,4 +1,4 @@
-/* The answers that need no box: health, metrics, capabilities, past and running executions. */
+/* The answers that need no box: health, metrics, past and running executions. */
 #pragma once
 
 #include "front/conn.h"
@@ -14,7 +14,6 @@ void pages_ready(struct conn *c);
 void pages_is_ready(struct conn *c); /* the reply: yes */
 void pages_metrics(struct conn *c);
 void pages_openapi(struct conn *c);
-void pages_capabilities(struct conn *c);
 void pages_executions(struct conn *c);
 void pages_execution(struct conn *c);
 void pages_cancel(struct conn *c);

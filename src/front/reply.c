@@ -3,14 +3,13 @@
 #include "base/auto.h"
 #include "base/text.h"
 #include "front/idem.h"
+#include "front/result.h"
 #include "front/send.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define REPLY_MOST   ((size_t)200 << 20)
-#define SEEDS_CHARS  5000
-#define SEEDS_CUT    "\n... [output truncated]"
 #define EVENT_BYTES  ((size_t)16384) /* of output in one event */
 #define PROBLEM_TYPE "application/problem+json"
 
@@ -69,104 +68,6 @@ void reply_json(struct conn *c, int status, const struct gb_buf *body)
         return;
     }
     send_reply(c, status, "application/json", "", body->data, body->len);
-}
-
-/* --- results --- */
-
-static void denial(struct gb_json *j, const struct call *call)
-{
-    char reason[160];
-    for (size_t i = 0; call->blocked && i < call->finding_count; i++) {
-        snprintf(reason, sizeof(reason), "Blocked pattern: %s", call->findings[i].rule);
-        gb_json_open(j, NULL, '{');
-        gb_json_text(j, "code", "screened");
-        gb_json_text(j, "stage", "screen");
-        gb_json_text(j, "reason", reason);
-        gb_json_text(j, "hint",
-                     "do it without; boxes have no network, and files only in " GB_WORKDIR " and /tmp");
-        gb_json_close(j, '}');
-    }
-}
-
-static void more(struct gb_json *j, void *context)
-{
-    const struct call *call = context;
-    gb_json_open(j, "screen", '{');
-    gb_json_text(j, "action", gb_screen_names[call->policy->config->screen]);
-    gb_json_open(j, "findings", '[');
-    for (size_t i = 0; i < call->finding_count; i++) {
-        gb_json_open(j, NULL, '{');
-        gb_json_text(j, "rule", call->findings[i].rule);
-        gb_json_int(j, "line", call->findings[i].line);
-        gb_json_close(j, '}');
-    }
-    gb_json_close(j, ']');
-    gb_json_close(j, '}');
-    gb_json_int(j, "redactions", (int64_t)call->redactions);
-    gb_json_open(j, "denials", '[');
-    denial(j, call);
-    gb_json_close(j, ']');
-}
-
-/* The seeds' cut: 5 000 characters, then a line that says so. It comes after sanitising, never before. */
-static void cut(struct gb_buf *text)
-{
-    size_t at = 0;
-    for (unsigned chars = 0; at < text->len && chars < SEEDS_CHARS; chars++) {
-        const size_t n = gb_text_utf8_len(text->data + at, text->len - at);
-        at += n ? n : 1;
-    }
-    const bool lost = at < text->len || gb_buf_truncated(text);
-    if (!lost)
-        return;
-    text->len = at;
-    text->max = at + sizeof(SEEDS_CUT);
-    gb_buf_puts(text, SEEDS_CUT);
-    text->seen = text->len + 1; /* still cut off */
-}
-
-/* Whoever knows only the seeds' four fields is told in `error` why the program has no more to say. */
-static void explain_kill(struct call *call)
-{
-    static const struct {
-        const char *reason, *text;
-    } rows[] = {{"timeout", "Execution timed out"},
-                {"memory", "Execution exceeded its memory limit"},
-                {"cpu", "Execution exceeded its cpu time limit"},
-                {"cancelled", "Execution was cancelled"}};
-    struct gb_buf *err = &call->result.err;
-    for (size_t i = 0; call->result.kill_reason && i < ARRAY_LEN(rows); i++)
-        if (!strcmp(rows[i].reason, call->result.kill_reason)) {
-            const bool was_cut = gb_buf_truncated(err);
-            err->max = err->len + 64;
-            err->seen = err->len;
-            if (err->len && err->data[err->len - 1] != '\n')
-                gb_buf_puts(err, "\n");
-            gb_buf_puts(err, rows[i].text);
-            err->seen += was_cut;
-        }
-}
-
-void reply_result_text(struct call *call, struct gb_buf *out)
-{
-    const struct gb_result_form form = {.id = call->id,
-                                        .out_key = call->seeds ? "output" : "stdout",
-                                        .err_key = call->seeds ? "error" : "stderr",
-                                        .contents = true,
-                                        .enforced = call->enforced ? call->enforced : "null",
-                                        .more = more,
-                                        .context = call};
-    if (call->blocked) {
-        struct gb_buf *where = call->seeds ? &call->result.out : &call->result.err;
-        where->max = 256;
-        gb_buf_printf(where, "Code blocked: Blocked pattern: %s", call->findings[0].rule);
-    }
-    if (call->seeds) {
-        cut(&call->result.out);
-        cut(&call->result.err);
-        explain_kill(call);
-    }
-    gb_result_to_json(&call->result, &form, out);
 }
 
 /* --- events --- */
@@ -259,7 +160,7 @@ static void reply_failure(struct call *call)
     const int status = gb_err_http_status((enum gb_error_code)call->err.code);
     AUTO_BUF text = {.max = 8192};
     if (call->stream == STREAM_NONE) {
-        reply_problem(call->conn, status, &call->err, "");
+        reply_problem(call->conn, status, &call->err, status == 409 ? "Retry-After: 1\r\n" : "");
         return;
     }
     problem_text(call->request_id, status, &call->err, &text);
@@ -269,7 +170,7 @@ static void reply_failure(struct call *call)
 void reply_keep(struct call *call)
 {
     AUTO_BUF text = {.max = REPLY_MOST};
-    reply_result_text(call, &text);
+    result_text(call, &text);
     idem_keep(call->front->idem, TAKE_PTR(call->idem), text.data, text.len);
 }
 
@@ -288,13 +189,16 @@ void reply_call(struct call *call)
         return;
     }
     AUTO_BUF text = {.max = REPLY_MOST};
+    const bool pending = call->result.status == GB_STATUS_PENDING;
     if (call->stream != STREAM_NONE)
         reply_output(call);
-    reply_result_text(call, &text);
-    if (claim)
+    result_text(call, &text);
+    if (claim && result_may_change(call))
+        idem_drop(f->idem, claim);
+    else if (claim)
         idem_keep(f->idem, claim, text.data, text.len);
     if (call->stream != STREAM_NONE)
         last_event(call, "result", &text);
     else
-        reply_json(call->conn, 200, &text);
+        reply_json(call->conn, pending ? 202 : 200, &text);
 }

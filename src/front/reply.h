@@ -9,8 +9,6 @@ void reply_problem(struct conn *c, int status, const struct gb_err *err, const c
 void reply_later(struct conn *c, const struct gb_err *err, int retry_s);
 void reply_json(struct conn *c, int status, const struct gb_buf *body);
 
-/* The result of a call as JSON: of POST /execute if the call is of the seeds' kind, else of /v1. */
-void reply_result_text(struct call *call, struct gb_buf *out);
 /* The whole of it: result or problem, as reply or last event. The client must still be there. */
 void reply_call(struct call *call);
 /* The client has left: the result is only for those who repeat the call with its Idempotency-Key. */

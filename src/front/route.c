@@ -1,8 +1,10 @@
 #include "front/route.h"
 
 #include "base/auto.h"
+#include "front/approval.h"
 #include "front/auth.h"
 #include "front/call.h"
+#include "front/listing.h"
 #include "front/pages.h"
 #include "front/reply.h"
 #include "front/send.h"
@@ -11,17 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-static void execute(struct conn *c)
-{
-    call_begin(c, true);
-}
-
-static void v1_execute(struct conn *c)
-{
-    call_begin(c, false);
-}
-
-#define VARIABLE "{id}"
+static void call(struct conn *c);
 
 /* Every door of the service. tests/service/test_openapi.py compares this table with openapi.json. */
 static const struct route {
@@ -30,12 +22,18 @@ static const struct route {
     bool json; /* takes a JSON body */
     void (*answer)(struct conn *c);
 } routes[] = {
-        {"POST", "/execute", false, true, execute},
-        {"POST", "/v1/execute", false, true, v1_execute},
+        {"POST", "/execute", false, true, call},
+        {"POST", "/v1/execute", false, true, call},
+        {"GET", "/v1/tools", false, false, listing_tools},
+        {"POST", "/v1/tools/{name}/call", false, true, call},
+        {"GET", "/v1/policy", false, false, listing_policy},
+        {"GET", "/v1/approvals", false, false, approval_list},
+        {"GET", "/v1/approvals/{id}", false, false, approval_show},
+        {"POST", "/v1/approvals/{id}", false, true, approval_decide},
         {"GET", "/v1/executions", false, false, pages_executions},
-        {"GET", "/v1/executions/" VARIABLE, false, false, pages_execution},
-        {"POST", "/v1/executions/" VARIABLE "/cancel", false, false, pages_cancel},
-        {"GET", "/v1/capabilities", false, false, pages_capabilities},
+        {"GET", "/v1/executions/{id}", false, false, pages_execution},
+        {"POST", "/v1/executions/{id}/cancel", false, false, pages_cancel},
+        {"GET", "/v1/capabilities", false, false, listing_capabilities},
         {"GET", "/healthz", true, false, pages_health},
         {"GET", "/health", true, false, pages_health},
         {"GET", "/readyz", true, false, pages_ready},
@@ -45,12 +43,13 @@ static const struct route {
 
 static bool matches(const char *pattern, struct gb_slice path, struct gb_slice *ret_param)
 {
-    const char *hole = strstr(pattern, VARIABLE);
+    const char *hole = strchr(pattern, '{');
     if (!hole)
         return gb_slice_is(path, pattern);
-    const size_t before = (size_t)(hole - pattern), after = strlen(hole + strlen(VARIABLE));
+    const char *rest = strchr(hole, '}') + 1;
+    const size_t before = (size_t)(hole - pattern), after = strlen(rest);
     if (path.len <= before + after || memcmp(path.data, pattern, before) ||
-        memcmp(path.data + path.len - after, hole + strlen(VARIABLE), after))
+        memcmp(path.data + path.len - after, rest, after))
         return false;
     *ret_param = (struct gb_slice){path.data + before, path.len - before - after};
     return !memchr(ret_param->data, '/', ret_param->len);
@@ -153,6 +152,11 @@ bool route_find(struct conn *c)
     else
         c->x->route = route;
     return r == 0;
+}
+
+static void call(struct conn *c)
+{
+    call_begin(c, c->x->route->path);
 }
 
 void route_call(struct conn *c)

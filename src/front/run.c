@@ -3,7 +3,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "front/call.h"
+#include "front/decide.h"
 #include "wire/payload.h"
 
 #include <errno.h>
@@ -34,10 +34,12 @@ static void cut_to_characters(struct gb_buf *out)
 }
 
 /* Bytes of the program on their way out: sanitised, then cut. What can no longer be kept is only counted. */
-static void feed(struct call *call, int stream, const char *data, size_t len, bool end)
+static void pass(struct call *call, int stream, const char *data, size_t len, bool end)
 {
     struct gb_buf *out = buffer(call, stream);
     call->run.seen[stream] += len;
+    if (call->request.raw)
+        gb_buf_add(&call->run.raw[stream], data, len);
     if (out->len == out->max && len && out->max) {
         out->seen += len;
         return;
@@ -46,6 +48,44 @@ static void feed(struct call *call, int stream, const char *data, size_t len, bo
         out->failed = true;
     if (gb_buf_truncated(out))
         cut_to_characters(out);
+}
+
+/* Before the script begins, our start-up code says on stderr what it has found. */
+static void take_report(struct call *call, const char *data, size_t len, bool end)
+{
+    struct run *run = &call->run;
+    const struct gb_screen *screen = call->policy->gb->screen;
+    const size_t known = call->finding_count;
+    size_t used = 0;
+    bool blocked = false;
+    run->head.max = GB_SCREEN_REPORT_MOST + FRONT_CHUNK;
+    gb_buf_add(&run->head, data, len);
+    const enum gb_report_state state =
+            gb_screen_report(screen, &call->profile->actions, run->head.data, run->head.len, end, &used,
+                             call->findings, &call->finding_count, &blocked);
+    if (state == GB_REPORT_OPEN && !run->head.failed)
+        return;
+    run->reports = false;
+    run->unreported = state != GB_REPORT_DONE;
+    if (state == GB_REPORT_DONE)
+        decide_findings(call, known);
+    if (blocked && !call->denial_count) /* whatever it says, the script was not started */
+        gb_denial_add(call->denials, &call->denial_count, GB_DENIAL_SCREENED, NULL,
+                      "the code was not started");
+    used = state == GB_REPORT_DONE ? used : 0;
+    pass(call, 1, run->head.data + used, run->head.len - used, false);
+    gb_buf_done(&run->head);
+}
+
+static void feed(struct call *call, int stream, const char *data, size_t len, bool end)
+{
+    if (stream && call->run.reports) {
+        take_report(call, data, len, end);
+        if (!end || call->run.reports)
+            return;
+        len = 0;
+    }
+    pass(call, stream, data, len, end);
 }
 
 static void close_stream(struct call *call, int stream)
@@ -120,8 +160,8 @@ static int add_file(struct call *call, const struct gb_file *file, const char *s
     }
     /* Text is sanitised as output is; what is not text comes back as it is. */
     AUTO_BUF clean = {.max = REPLY_FILES_BYTES - *bytes};
-    if (call->policy->config->sanitise && gb_text_find_binary(file->data, file->len) == file->len) {
-        struct gb_redact *r = gb_redact_new(call->front->rules, GB_REDACT_HOLD);
+    if (call->profile->sanitise && gb_text_find_binary(file->data, file->len) == file->len) {
+        struct gb_redact *r = gb_redact_new(call->policy->gb->rules, GB_REDACT_HOLD);
         int error = r ? gb_redact_feed(r, file->data, file->len, true, &clean) : -ENOMEM;
         call->redactions += r ? gb_redact_hits(r) : 0;
         gb_redact_free(r);
@@ -181,7 +221,10 @@ static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err
     call->enforced = strndup(msg->tail, msg->tail_bytes);
     if (!call->enforced)
         return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "keep the receipt");
-    return msg->fd_count ? take_files(call, msg->fd[0], done->file_count, err) : 0;
+    int error = msg->fd_count ? take_files(call, msg->fd[0], done->file_count, err) : 0;
+    if (!error && call->run.unreported)
+        decide_unreported(call);
+    return error;
 }
 
 static void keeper_ready(struct gb_source *source, uint32_t events)
@@ -231,11 +274,11 @@ static int open_streams(struct call *call, int theirs[2])
         /* Only our end: programs expect output that blocks. */
         if (fcntl(p[0], F_SETFL, O_NONBLOCK))
             return -errno;
-        call->run.redact[i] =
-                gb_redact_new(call->policy->config->sanitise ? call->front->rules : NULL, GB_REDACT_HOLD);
+        const bool clean = call->profile && call->profile->sanitise;
+        call->run.redact[i] = gb_redact_new(clean ? call->policy->gb->rules : NULL, GB_REDACT_HOLD);
         if (!call->run.redact[i])
             return -ENOMEM;
-        buffer(call, i)->max = (size_t)call->request.limits.output_bytes;
+        buffer(call, i)->max = call->run.raw[i].max = (size_t)call->request.limits.output_bytes;
     }
     return 0;
 }
@@ -276,7 +319,7 @@ int run_start(struct call *call, bool probe, struct gb_err *err)
 {
     int fds[5] = {-1, -1, -1, -1, -1};
     unsigned count = 0;
-    call->run = (struct run){.socket.fd = -1, .stream = {{.fd = -1}, {.fd = -1}}};
+    const struct gb_runtime *rt = call->request.runtime;
     int r = open_all(call, fds, &count);
     if (!r)
         r = watch_all(call);
@@ -288,7 +331,7 @@ int run_start(struct call *call, bool probe, struct gb_err *err)
     }
     struct gb_msg_run m = {.limits = call->request.limits,
                            .flags = probe ? GB_RUN_PROBE : 0,
-                           .runtime = probe ? 0 : (uint32_t)(call->request.runtime - gb_runtimes) + 1,
+                           .runtime = rt ? (uint32_t)(rt - gb_runtimes) + 1 : 0,
                            .payload_bytes = call->request.payload.len};
     snprintf(m.id, sizeof(m.id), "%s", call->id);
     r = channel_send(&call->front->launch, GB_MSG_RUN, 0, &m, NULL, 0, fds, count);
@@ -331,4 +374,5 @@ void run_done(struct call *call)
         close_stream(call, i);
         gb_redact_free(TAKE_PTR(run->redact[i]));
     }
+    gb_buf_done(&run->head);
 }

@@ -1,5 +1,5 @@
 /* One box, seen from the front: asked for at the launcher, its output collected and sanitised as it comes,
- * its end awaited. */
+ * its end awaited. tool.c uses the socket of it for a call of the broker. */
 #pragma once
 
 #include "front/front.h"
@@ -9,8 +9,12 @@ struct run {
     struct gb_source socket;    /* the run's own, to its keeper */
     struct gb_source stream[2]; /* stdout, stderr */
     struct gb_redact *redact[2];
-    uint64_t seen[2]; /* bytes as the program wrote them */
+    uint64_t seen[2];     /* bytes as the program wrote them */
+    struct gb_buf raw[2]; /* the same, if the caller may see them */
     bool paused;
+    bool reports;       /* stderr begins with the report of our start-up code, and that has not come yet */
+    bool unreported;    /* it has not come at all: stderr began otherwise, or there was none */
+    struct gb_buf head; /* as much of it as has come */
 };
 
 struct call;

@@ -2,6 +2,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "front/budget.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ static const struct gb_config_key *key_of(const struct call *call)
 {
     const struct gb_config *config = call->policy->config;
     for (size_t i = 0; i < config->key_count; i++)
-        if (!strcmp(config->keys[i].name, call->principal))
+        if (!strcmp(config->keys[i].principal, call->principal))
             return &config->keys[i];
     return NULL;
 }
@@ -26,7 +27,7 @@ static struct usage *usage_of(struct front *f, const char *name)
     /* Names come from the configuration; after many reloads one that is not in use makes room. */
     struct usage *u = f->user_count < ARRAY_LEN(f->users) ? &f->users[f->user_count++] : NULL;
     for (size_t i = 0; !u && i < f->user_count; i++)
-        if (!f->users[i].active)
+        if (!f->users[i].active && !f->users[i].parked)
             u = &f->users[i];
     if (u) {
         *u = (struct usage){.tokens_micro = INT64_MAX};
@@ -53,6 +54,13 @@ static int take_token(struct usage *u, int64_t per_minute)
     return (int)((MICRO - u->tokens_micro) * 60 / per_minute / MICRO) + 1;
 }
 
+static void count(struct call *call, int64_t by)
+{
+    call->counted = by > 0;
+    call->user->active += by;
+    call->front->active += by;
+}
+
 int sched_admit(struct call *call, int *ret_retry_s, struct gb_err *err)
 {
     struct front *f = call->front;
@@ -61,6 +69,8 @@ int sched_admit(struct call *call, int *ret_retry_s, struct gb_err *err)
     *ret_retry_s = 1;
     if (f->draining)
         return gb_err_set(err, GB_ERR_STOPPING, 0, "the service is going down");
+    if (!budget_is_known(f))
+        return gb_err_set(err, GB_ERR_AUDIT, 0, "what was used of budgets today cannot be read");
     struct usage *u = usage_of(f, call->principal);
     if (!u)
         return gb_err_set(err, GB_ERR_BUSY, 0, "too many principals at once");
@@ -82,8 +92,7 @@ int sched_admit(struct call *call, int *ret_retry_s, struct gb_err *err)
                           (long long)key->rate_per_minute);
     }
     call->user = u;
-    u->active++;
-    f->active++;
+    count(call, 1);
     return 0;
 }
 
@@ -139,12 +148,26 @@ void sched_release(struct call *call)
     f->handing_out = false;
 }
 
+void sched_park(struct call *call)
+{
+    if (!call->counted)
+        return;
+    count(call, -1);
+    call->user->parked++;
+}
+
+void sched_return(struct call *call)
+{
+    if (call->counted || !call->user)
+        return;
+    call->user->parked--;
+    count(call, 1);
+}
+
 void sched_leave(struct call *call)
 {
     sched_release(call);
-    if (!call->user)
-        return;
-    call->user->active--;
-    call->user = NULL;
-    call->front->active--;
+    sched_return(call);
+    if (call->counted)
+        count(call, -1);
 }

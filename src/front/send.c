@@ -33,6 +33,7 @@ static const char *reason(int status)
             {431, "Request Header Fields Too Large"},
             {500, "Internal Server Error"},
             {501, "Not Implemented"},
+            {502, "Bad Gateway"},
             {503, "Service Unavailable"},
             {505, "HTTP Version Not Supported"},
     };

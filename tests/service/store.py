@@ -11,10 +11,14 @@ import subprocess
 
 import wire
 
-START, INTENT, LAUNCH, OUTCOME, LOST, RETENTION = range(1, 7)
-UID = int(re.search(r"GB_UID_STORE (\d+)U", (wire.SRC / "confine/confine.h").read_text()).group(1))
-APPEND, FIND, KEEP = struct.Struct("=II32s64s"), struct.Struct("=32s64sqII"), struct.Struct("=qqIIII128s")
-ACK, ROW = struct.Struct("=qiii24s480s4x"), struct.Struct("=qqII32s64s")
+START, INTENT, LAUNCH, OUTCOME, LOST, RETENTION, APPROVAL = range(1, 8)
+UID = int(re.search(r"GB_UID_STORE +(\d+)U", (wire.SRC / "confine/confine.h").read_text()).group(1))
+APPEND, FIND, KEEP = struct.Struct("=IIq32s64s64s"), struct.Struct("=32s64sqII"), struct.Struct("=qqIIII128s")
+ACK, ROW, USAGE = struct.Struct("=qiii24s480s4x"), struct.Struct("=qqII32s64s"), struct.Struct("=64s64sqqq")
+
+
+def append_body(kind, id, principal=b"", tool=b"", calls=0, cpu_us=0):
+    return APPEND.pack(kind, calls, cpu_us, id, principal, tool)
 
 
 def keep_body(seconds=0, bytes=0, sync_full=0, degraded=""):
@@ -40,12 +44,25 @@ class Channel:
     def send(self, kind, body=bytes(8), tag=0, fds=()):
         wire.send(self.sock, wire.message(kind, body, tag=tag), fds)
 
-    def append(self, kind, id, body='{"tool":"t","status":"success"}', principal="alice", tag=0):
+    def append(self, kind, id, body='{"tool":"t","status":"success"}', principal="alice", tag=0, tool="", calls=0, cpu_us=0):
         body = body if isinstance(body, bytes) else body.encode()
-        self.send("APPEND", APPEND.pack(kind, 0, id.encode(), principal.encode()) + body, tag)
+        self.send("APPEND", append_body(kind, id.encode(), principal.encode(), tool.encode(), calls, cpu_us) + body, tag)
 
     def find(self, id="", principal="", before=0, most=100, tag=0):
         self.send("FIND", FIND.pack(id.encode(), principal.encode(), before, most, 0), tag)
+
+    def usage(self, day, tag=0):
+        """What is told of a day: [(principal, tool, calls, cpu_us)]"""
+        self.send("FIND_USAGE", struct.pack("=q", day), tag)
+        found = []
+        while True:
+            kind, told, answer = self.receive()
+            assert told == tag
+            if kind == "END":
+                assert answer["error"] == "NONE" and answer["seq"] == len(found), answer
+                return found
+            assert kind == "USAGE" and answer["day"] == day
+            found.append(tuple(answer[name] for name in ("principal", "tool", "calls", "cpu_us")))
 
     def receive(self):
         """(kind, tag, what it says)"""
@@ -58,6 +75,9 @@ class Channel:
         if m.kind == "ROW":
             seq, when, kind, _, id, principal = ROW.unpack_from(m.body)
             return m.kind, m.tag, {"seq": seq, "time": when, "kind": kind, "id": text(id), "principal": text(principal), "body": m.body[ROW.size :].decode()}
+        if m.kind == "USAGE":
+            principal, tool, day, calls, cpu_us = USAGE.unpack(m.body)
+            return m.kind, m.tag, {"principal": text(principal), "tool": text(tool), "day": day, "calls": calls, "cpu_us": cpu_us}
         return m.kind, m.tag, {}
 
     def ack(self):

@@ -36,9 +36,10 @@ def test_the_two_routes(service):
 
 
 def test_tool_name(service):
-    """/execute must name the tool, as the seeds do; /v1/execute may."""
+    """/execute must name the tool, as the seeds do; /v1/execute may, for the two that are always meant."""
     problem(service.request("POST", "/execute", {"code": "1"}), 422, "invalid_request", "tool_name", "execute_code")
     assert service.request("POST", "/v1/execute", {"code": "print(1)"}).json()["stdout"] == "1\n"
+    assert service.request("POST", "/v1/execute", {"command": "echo 1"}).json()["stdout"] == "1\n"
     for path in ("/execute", "/v1/execute"):
         problem(service.request("POST", path, {"tool_name": "rm", "code": "1"}), 422, "invalid_request", "tool_name", "execute_code")
 
@@ -238,7 +239,7 @@ def test_limit_beyond_every_number(service):
         problem(reply, reply.status, json.loads(reply.body)["code"])
 
 
-@pytest.mark.parametrize("field", ["command", "arguments", "allowed_modules", "session_id"])
+@pytest.mark.parametrize("field", ["session_id"])
 def test_fields_of_later_versions(service, field):
     """What cannot be done is refused, never dropped in silence."""
     problem(service.request("POST", "/execute", call("print(1)", **{field: "x"})), 422, "invalid_request", field, "yet")
@@ -315,6 +316,21 @@ def test_unknown_limits(service):
         ({"stream": None}, "stream"),
         ({"session_id": "x"}, "session_id"),
         ({"command": "ls"}, "command"),
+        ({"arguments": "x"}, "arguments"),
+        ({"arguments": None}, "arguments"),
+        ({"arguments": {"code": "print(1)"}}, "code"),
+        ({"allowed_modules": "math"}, "allowed_modules"),
+        ({"allowed_modules": [1]}, "allowed_modules[0]"),
+        ({"allowed_modules": ["math", ""]}, "allowed_modules[1]"),
+        ({"allowed_modules": ["m" * 256]}, "allowed_modules[0]"),
+        ({"allowed_modules": ["m"] * 257}, "allowed_modules"),
+        ({"allowed_modules": ["math"], "language": "bash"}, "allowed_modules"),
+        ({"raw": True}, "raw"),
+        ({"raw": 1}, "raw"),
+        ({"wait": "no"}, "wait"),
+        ({"approval": "x"}, "approval"),
+        ({"approval": 1}, "approval"),
+        ({"approval": None}, "approval"),
         ({"Code": "print(1)"}, "Code"),
         ({"__proto__": {}}, "__proto__"),
         ({"code\0": "x"}, "code"),
@@ -430,10 +446,10 @@ def test_unknown_paths(service, path):
 
 
 @pytest.mark.parametrize(
-    "path, allow", [(p, "POST" if "post" in item else "GET, HEAD") for p, item in api.DOCUMENT["paths"].items()]
+    "path, allow", [(p, ", ".join({"get": "GET, HEAD", "post": "POST"}[m] for m in item)) for p, item in api.DOCUMENT["paths"].items()]
 )
 def test_methods(service, path, allow):
-    path = path.replace("{id}", "0" * 26)
+    path = path.replace("{id}", "0" * 26).replace("{name}", "execute_code")
     for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "get"):
         if method in allow.split(", "):
             continue
@@ -630,7 +646,7 @@ def test_ready(start_service):
 
 def test_capabilities(service):
     found = service.request("GET", "/v1/capabilities").json()
-    assert found["principal"] == "local" and found["languages"] == ["python", "bash", "sh", "node"] and found["tools"] == ["execute_code"]
+    assert found["principal"] == "local" and found["languages"] == ["python", "bash", "sh", "node"] and found["tools"] == ["execute_code", "execute_command"]
     assert found["version"] == api.DOCUMENT["info"]["version"] and found["network"] == "none" and found["code_bytes"] == 1048576
     assert all(found["limits"][name] <= found["ceilings"][name] for name in found["limits"])
 

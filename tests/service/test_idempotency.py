@@ -89,6 +89,26 @@ def test_callers_have_their_own(start_service, key):
     assert send(service, key, call("print('bob may say another thing')"), **bearer("carol")).status == 401
 
 
+@pytest.mark.rootonly
+def test_what_was_taken_away_is_not_repeated(start_service, key):
+    """A stored reply is for those who may still use the tool."""
+    config = {"keys": api.keys(alice={}), "tools": [{"name": "a", "code": {}}, {"name": "b", "code": {}}]}
+    service = start_service(config)
+    body = {"arguments": {"code": RANDOM}}
+    ask = lambda: send(service, key, body, "/v1/tools/a/call", **bearer("alice"))  # noqa: E731
+    first = ask()
+    assert first.json()["success"] and ask().body == first.body
+    service.reload(config | {"principals": {"alice": {"tools": ["b"]}}})
+    service.wait_log("new configuration in use")
+    for _ in range(2):
+        reply = ask()
+        assert reply.status == 200 and "idempotent-replayed" not in reply.headers
+        assert [d["code"] for d in reply.json()["denials"]] == ["tool_not_allowed"] and reply.json()["stdout"] == ""
+    service.reload(config)
+    service.wait_log("new configuration in use", 2)
+    assert ask().body == first.body
+
+
 @pytest.mark.parametrize("field, accept", [(True, None), (False, api.SSE), (False, api.NDJSON)])
 def test_not_with_streams(service, key, field, accept):
     headers = {"Accept": accept} if accept else {}
@@ -150,13 +170,16 @@ def test_two_keys(service):
         problem(wire.reply(), 400, "malformed_http")
 
 
+REFUSED = {"tool_name": "execute_command", "command": "rm"}  # without a box
+
+
 def test_many_keys(service, key):
     """More than are kept: old replies make room, nothing fails."""
     with api.wire(service) as wire:
         for i in range(1100):
-            wire.send(api.request_bytes("POST", "/execute", call("eval('1')"), {"Idempotency-Key": f"{key}-{i}"}))
+            wire.send(api.request_bytes("POST", "/execute", REFUSED, {"Idempotency-Key": f"{key}-{i}"}))
             assert wire.reply().status == 200
         for i, replayed in [(1099, True), (0, False)]:
-            wire.send(api.request_bytes("POST", "/execute", call("eval('1')"), {"Idempotency-Key": f"{key}-{i}"}))
+            wire.send(api.request_bytes("POST", "/execute", REFUSED, {"Idempotency-Key": f"{key}-{i}"}))
             reply = wire.reply()
             assert reply.status == 200 and ("idempotent-replayed" in reply.headers) == replayed

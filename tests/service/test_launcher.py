@@ -406,7 +406,7 @@ def test_a_new_ceiling_does_not_change_a_run_that_is_recorded(slow_store, parent
     slow_store.store.send(wire.ack(record.tag))
     answer = run.answer()
     assert answer.done()["status"] == "success"
-    assert json.loads(record.body[4 + 4 + 32 + 64 :])["policy_hash"] == json.loads(answer.receipt())["policy_hash"]
+    assert json.loads(record.body[wire.APPEND.size :])["policy_hash"] == json.loads(answer.receipt())["policy_hash"]
 
 
 def test_stop_waits_for_records(slow_store):

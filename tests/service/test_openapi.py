@@ -83,12 +83,16 @@ def test_errors_of_every_route():
         statuses = set(op["responses"])
         assert {"400", "403"} <= statuses
         assert ("401" in statuses) == (op.get("security") != [])
+        calls = {"$ref": "#/components/parameters/IdempotencyKey"} in op.get("parameters", [])
         if "requestBody" in op:
-            assert {"413", "415", "422", "429", "500", "503"} <= statuses
+            assert {"413", "415", "422", "503"} <= statuses
+        if calls:
+            assert {"202", "409", "429", "500", "502"} <= statuses
         for status in statuses - {"200", "202"}:
             response = resolve(op["responses"][status])
             assert response["content"] == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-            assert ("Retry-After" in response["headers"]) == (status in ("409", "429", "503")), (path, status)
+            later = status in ("429", "503") or (status == "409" and calls)
+            assert ("Retry-After" in response["headers"]) == later, (path, status)
 
 
 # --- the document and the tables of the code ---
@@ -96,18 +100,15 @@ def test_errors_of_every_route():
 
 def test_routes():
     table = re.search(r"routes\[\] = \{(.*?)\n\};", source("front/route.c"), re.S)[1]
-    rows = re.findall(r'\{"(\w+)",\s*((?:"[^"]*"|VARIABLE|\s)+),\s*(true|false),\s*(true|false),', table)
-    assert len(rows) == table.count("{")
-    routes = {}
-    for method, path, is_open, takes_json in rows:
-        path = "".join(re.findall(r'"([^"]*)"', path.replace("VARIABLE", '"{id}"')))
-        routes[method.lower(), path] = is_open == "true", takes_json == "true"
+    rows = re.findall(r'\{"(\w+)", "([^"]*)", (true|false), (true|false),', table)
+    assert len(rows) == len(re.findall(r'\{"[A-Z]', table))
+    routes = {(method.lower(), path): (is_open == "true", takes_json == "true") for method, path, is_open, takes_json in rows}
     documented = {(m, p): (op.get("security") == [], "requestBody" in op) for m, p, op in operations()}
     assert documented == routes
 
 
 def test_request_fields():
-    code = source("front/request.c")
+    code = source("front/fields.c")
     table = re.search(r"fields\[\] = \{(.*?)\n\};", code, re.S)[1]
     schema = DOCUMENT["components"]["schemas"]["ExecuteRequest"]
     assert list(schema["properties"]) == re.findall(r'\{"(\w+)",', table)
@@ -146,6 +147,11 @@ def test_words():
     languages = re.findall(r'^GB_RUNTIME\("(\w+)"', source("spec/runtimes.def"), re.M)
     assert schemas["ExecuteRequest"]["properties"]["language"]["enum"] == languages
     assert schemas["Problem"]["properties"]["code"]["enum"] == re.findall(r'^GB_ERROR\(\w+, "(\w+)"', source("base/err.def"), re.M)
+    denials = re.findall(r'^GB_DENIAL\(\w+, "(\w+)", "(\w+)"', source("spec/denials.def"), re.M)
+    assert schemas["Denial"]["properties"]["code"]["enum"] == [code for code, _ in denials]
+    assert set(schemas["Denial"]["properties"]["stage"]["enum"]) == {stage for _, stage in denials}
+    kinds = re.search(r"gb_tool_kinds\[[^]]*\] = \{(.*?)\}", source("policy/policy.c"), re.S)[1]
+    assert schemas["IntentRecord"]["properties"]["kind"]["enum"] == re.findall('"(\\w+)"', kinds)
 
 
 # --- the document and the service ---
@@ -201,6 +207,10 @@ CALLS = {
     ),
     "secrets": dict(code="print('10.0.0.1')"),
     "everything": dict(code="cat", language="bash", stdin="in", args=["x"], env={"A": "b"}, network=False, stream=False, limits={"max_pids": 8}),
+    "arguments": dict(arguments={"code": "print(1)"}, allowed_modules=["math"], wait=True, raw=False),
+    "wrong arguments": dict(arguments={"code": 1, "more": 2}),
+    "command": dict(tool_name="execute_command", command="echo a | cat"),
+    "wrong command": dict(tool_name="execute_command", command="echo $(id)"),
 }
 
 
@@ -268,7 +278,7 @@ def test_problems(service, guarded):
         stream.until("stdout")
         assert expect(503, guarded, *post, call("1"), alice)
     for method, path, op in operations():
-        template, path = path, path.replace("{id}", "0" * 26)
+        template, path = path, path.replace("{id}", "0" * 26).replace("{name}", "execute_code")
         assert expect(403, service, method.upper(), path, None, {"Host": "evil.example"}, template=template)
         if op.get("security") != []:
             assert expect(401, guarded, method.upper(), path, template=template)

@@ -1,4 +1,4 @@
-"""docs/quickstart.md, typed in as it stands: a terminal for the service, a shell for the calls, and what comes is what the page shows.
+"""docs/quickstart.md and docs/policy.md, typed in as they stand: a terminal for the service, a shell for the calls, and what comes is what the page shows.
 
 The tree is copied, build and all, so that `make serve` finds nothing to do: no package to install, nothing to compile.
 """
@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import termios
@@ -20,7 +21,7 @@ import conftest
 from conftest import BUILD, wait_for
 
 pytestmark = [pytest.mark.rootonly, pytest.mark.xdist_group("quickstart")]  # the page was walked as root, and becomes nobody
-TREE = ["Makefile", "meson.build", "meson_options.txt", "completions", "conf", "include", "man", "packaging", "src", "tests", "tools"]
+TREE = ["Makefile", "meson.build", "meson_options.txt", "bench", "completions", "conf", "include", "man", "packaging", "runtimes", "src", "tests", "tools"]
 FORBIDDEN = ["apt-get", "sudo", "meson"]
 
 
@@ -52,6 +53,9 @@ class Walk:
         self.dir.chmod(0o755)
         self.cgroup = conftest.make_cgroup(self.dir.name)
         self.port, self.names, self.terminal = None, {}, None
+        with socket.socket() as probe:  # for what a page starts beside the service
+            probe.bind(("127.0.0.1", 0))
+            self.other_port = probe.getsockname()[1]
         clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "NOTIFY_SOCKET", "SERVE_ARGS", "MESON_ARGS")}
         self.env = clean | {
             "PATH": f"{top}/forbidden:{os.environ['PATH']}",
@@ -60,10 +64,11 @@ class Walk:
             "GLOVEBOX_RUNTIME_DIR": f"{self.dir}/run",
             "GLOVEBOX_CGROUP_PARENT": self.cgroup,
         }
-        self.shell = subprocess.Popen(["sh"], cwd=top, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.shell = subprocess.Popen(["sh"], cwd=top, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
     def here(self, text):
         """The page's text with the names of this walk."""
+        text = text.replace("/tmp/", f"{self.dir}/").replace("8641", str(self.other_port))  # first: ours are below /tmp, too
         text = text.replace("/run/glovebox", f"{self.dir}/run").replace("/var/lib/glovebox", f"{self.dir}/state").replace(":8640", f":{self.port}")
         for name, ours in self.names.items():
             text = text.replace(name, ours)
@@ -105,6 +110,7 @@ class Walk:
         if self.terminal:
             self.terminal.close()
         self.shell.stdin.close()
+        os.killpg(self.shell.pid, signal.SIGTERM)  # and what it has in the background
         self.shell.wait()
         self.shell.stdout.close()
         left = conftest.cgroup_children(self.cgroup)
@@ -218,14 +224,15 @@ def on_terminal(walk, shown):
     wait_for(lambda: problem, as_shown, 20)
 
 
-def test_the_page(walk):
+@pytest.mark.parametrize("page, least", [("docs/quickstart.md", 20), ("docs/policy.md", 20)])
+def test_the_page(walk, page, least):
     count = 0
-    for command, shown in api.console("docs/quickstart.md"):
+    for command, shown in api.console(page):
         count += 1
         if command.startswith("git clone"):
             continue  # here it is
-        if command.startswith("make serve"):
-            walk.serve(command)
+        if command.startswith(("make serve", "build/glovebox serve")):
+            walk.serve(walk.here(command))
             on_terminal(walk, shown)
         elif command:
             seen = walk.type(walk.here(command))
@@ -238,4 +245,4 @@ def test_the_page(walk):
                 walk.terminal.looked()
                 walk.terminal.type(b"\x03")
             on_terminal(walk, shown)
-    assert count > 20
+    assert count >= least

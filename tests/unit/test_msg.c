@@ -134,6 +134,54 @@ static void text_must_end(void **state)
     assert_int_equal(gb_msg_receive(pair[1], "front", "store", &msg), -EPROTO);
 }
 
+/* A list inside a message: how many, codes, texts. */
+static void refusals_are_whole(void **state)
+{
+    (void)state;
+    static const struct gb_msg_tool_done good = {
+            .denial_count = 1,
+            .denials = {{.code = GB_DENIAL_SQL, .reason = "it writes", .hint = "read"}},
+    };
+    struct gb_msg_tool_done bad[6];
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        bad[i] = good;
+    bad[0].denial_count = GB_DENIALS + 1;
+    bad[1].denial_count = 2; /* the second has no code */
+    memset(&bad[2].denials[0].code, 0xff, sizeof(bad[2].denials[0].code));
+    bad[3].denials[GB_DENIALS - 1].code = GB_DENIAL_COUNT;
+    memset(bad[4].denials[0].reason, 'x', sizeof(bad[4].denials[0].reason));
+    memset(bad[5].denials[GB_DENIALS - 1].hint, 'x', sizeof(bad[5].denials[0].hint));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_int_equal(gb_msg_send(pair[0], GB_MSG_TOOL_DONE, 0, &bad[i], NULL, 0, NULL, 0), 0);
+        assert_int_equal(gb_msg_receive(pair[1], "broker", "front", &msg), -EPROTO);
+    }
+    assert_int_equal(gb_msg_send(pair[0], GB_MSG_TOOL_DONE, 0, &good, NULL, 0, NULL, 0), 0);
+    assert_int_equal(gb_msg_receive(pair[1], "broker", "front", &msg), 0);
+    assert_memory_equal(msg.body, &good, sizeof(good));
+    gb_msg_done(&msg);
+}
+
+/* Every text of every message, one after the other, without its end. */
+static void every_text_must_end(void **state)
+{
+    (void)state;
+    int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC), fds[] = {zero, zero};
+    struct gb_msg_tool tool = {0};
+    char *texts[] = {tool.id, tool.policy, tool.tool};
+    const size_t sizes[] = {sizeof(tool.id), sizeof(tool.policy), sizeof(tool.tool)};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        memset(&tool, 0, sizeof(tool));
+        memset(texts[i], 'x', sizes[i]);
+        assert_int_equal(gb_msg_send(pair[0], GB_MSG_TOOL, 0, &tool, NULL, 0, fds, 2), 0);
+        assert_int_equal(gb_msg_receive(pair[1], "front", "broker", &msg), -EPROTO);
+        texts[i][sizes[i] - 1] = '\0';
+        assert_int_equal(gb_msg_send(pair[0], GB_MSG_TOOL, 0, &tool, NULL, 0, fds, 2), 0);
+        assert_int_equal(gb_msg_receive(pair[1], "front", "broker", &msg), 0);
+        gb_msg_done(&msg);
+    }
+    close(zero);
+}
+
 static void gone(void **state)
 {
     (void)state;
@@ -208,6 +256,8 @@ int main(void)
             cmocka_unit_test_setup_teardown(descriptors, setup, teardown),
             cmocka_unit_test_setup_teardown(garbage, setup, teardown),
             cmocka_unit_test_setup_teardown(text_must_end, setup, teardown),
+            cmocka_unit_test_setup_teardown(refusals_are_whole, setup, teardown),
+            cmocka_unit_test_setup_teardown(every_text_must_end, setup, teardown),
             cmocka_unit_test_setup_teardown(gone, setup, teardown),
             cmocka_unit_test_setup_teardown(last_words, setup, teardown),
             cmocka_unit_test_setup_teardown(every_row, setup, teardown),
