@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #define SUBJECT_MOST 255
@@ -203,6 +204,14 @@ static size_t give(char *data, size_t size, size_t count, void *context)
     return n;
 }
 
+/* curl's own time does not count while it waits for the answer to QUIT, after a failure. This does. */
+static int is_late(void *context, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+    const struct email *e = context;
+    (void)down_total, (void)down, (void)up_total, (void)up;
+    return gb_clock_us() >= e->call->deadline_us;
+}
+
 /* A password goes over TLS, or to this very host, or not at all. */
 static long tls_level(const struct email *e)
 {
@@ -255,6 +264,9 @@ static int set_options(struct email *e)
             !curl_easy_setopt(c, CURLOPT_MAIL_FROM, sender) &&
             !curl_easy_setopt(c, CURLOPT_MAIL_RCPT, e->to) && !curl_easy_setopt(c, CURLOPT_UPLOAD, 1L) &&
             !curl_easy_setopt(c, CURLOPT_READFUNCTION, give) && !curl_easy_setopt(c, CURLOPT_READDATA, e) &&
+            !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) &&
+            !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, is_late) &&
+            !curl_easy_setopt(c, CURLOPT_XFERINFODATA, e) &&
             !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) &&
             !curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, left_ms > 0 ? (long)left_ms : 1L);
     return good ? set_login(e) : -ENOMEM;
@@ -263,7 +275,9 @@ static int set_options(struct email *e)
 static int transmit(struct email *e)
 {
     long status = 0;
-    const CURLcode code = curl_easy_perform(e->curl);
+    CURLcode code = curl_easy_perform(e->curl);
+    if (code == CURLE_ABORTED_BY_CALLBACK) /* is_late */
+        code = CURLE_OPERATION_TIMEDOUT;
     curl_easy_getinfo(e->curl, CURLINFO_RESPONSE_CODE, &status);
     if (code == CURLE_OK) {
         e->call->result = json_pack("{s:s, s:s, s:s}", "status", "sent", "recipient", e->recipient,
@@ -272,6 +286,9 @@ static int transmit(struct email *e)
     }
     if (status >= 400)
         return dial_failed(e->call, "the mail server refused the mail with %ld", status);
+    if (e->sent == e->mail.len) /* all of it was on its way, and nobody has said yes or no */
+        return dial_failed(e->call, "the mail may have been sent: the server did not confirm it (%s)",
+                           curl_easy_strerror(code));
     return dial_failed(e->call, "the mail was not sent: %s", curl_easy_strerror(code));
 }
 
@@ -293,11 +310,21 @@ static int run(struct email *e, struct gb_err *err)
     return r ? r : transmit(e);
 }
 
+/* curl says QUIT, and would wait two minutes for the answer, whatever the mail's deadline was. What there is
+ * to say has been said: nothing more is read. */
+static void hang_up(const struct email *e)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    if (e->curl && !curl_easy_getinfo(e->curl, CURLINFO_ACTIVESOCKET, &fd) && fd != CURL_SOCKET_BAD)
+        (void)shutdown(fd, SHUT_RD);
+    curl_easy_cleanup(e->curl);
+}
+
 int tool_email(struct tool_call *call, struct gb_err *err)
 {
     struct email e = {.call = call, .spec = call->tool->spec};
     int r = run(&e, err);
-    curl_easy_cleanup(e.curl);
+    hang_up(&e);
     dial_done(&e.dial);
     curl_slist_free_all(e.to);
     gb_buf_done(&e.mail);

@@ -107,6 +107,40 @@ static int add(const struct sql *s, struct options *o, const char *keyword, cons
     return r;
 }
 
+static const char *value_of(const struct options *o, const char *keyword)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (!strcmp(o->keywords[i], keyword))
+            return o->values[i];
+    return NULL;
+}
+
+/* All of a list of hosts are this one: sockets in the file system, or loopback. */
+static bool is_local(const char *hosts)
+{
+    static const char *const names[] = {"localhost", "127.0.0.1", "::1", ""};
+    for (const char *at = hosts; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const size_t len = strcspn(at, ",");
+        bool local = len && (*at == '/' || *at == '@');
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+            local = local || (strlen(names[i]) == len && !strncmp(at, names[i], len));
+        if (!local)
+            return false;
+    }
+    return true;
+}
+
+/* libpq gives a password in clear text to whoever asks for it, and by default does without TLS where the
+ * server, or whoever answers in its place, says that it has none. Over a network that takes a word of the
+ * policy. */
+static int add_tls(const struct sql *s, struct options *o, struct gb_err *err)
+{
+    const char *address = value_of(o, "hostaddr");
+    if (value_of(o, "sslmode") || is_local(address ? address : value_of(o, "host")))
+        return 0;
+    return add(s, o, "sslmode", "require", err);
+}
+
 static int build(const struct sql *s, PQconninfoOption *parsed, const char *timeout, struct options *o,
                  struct gb_err *err)
 {
@@ -121,6 +155,8 @@ static int build(const struct sql *s, PQconninfoOption *parsed, const char *time
     }
     for (size_t i = 0; !r && i < ARRAY_LEN(fixed); i++)
         r = add(s, o, fixed[i].keyword, fixed[i].value, err);
+    if (!r)
+        r = add_tls(s, o, err);
     return r ? r : add(s, o, "connect_timeout", timeout, err);
 }
 
@@ -145,10 +181,11 @@ bool sql_connect_wait(const struct sql *s, PGconn *conn, short events)
         struct pollfd p = {.fd = PQsocket(conn), .events = events};
         const int64_t left_ms = sql_remaining_ms(s);
         const int n = poll(&p, 1, (int)(left_ms < 60000 ? left_ms : 60000));
+        if (!left_ms || (n < 0 && errno != EINTR))
+            return false; /* even if there is more: a server that never stops is no better than a silent one
+                           */
         if (n > 0)
             return true;
-        if (!left_ms || (n < 0 && errno != EINTR))
-            return false;
     }
 }
 

@@ -97,6 +97,8 @@ static int own(struct sql *s, PGconn *conn, const char *sql, const char *param, 
             *ret_rows = result;
         else
             PQclear(result);
+        if (sql_answered(s))
+            return 0; /* that is the end; and what is a COPY for libpq would come again and again */
     }
 }
 

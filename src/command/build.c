@@ -64,7 +64,7 @@ static void add_part(struct gb_buf *out, const struct gb_command *c, const struc
         gb_buf_printf(out, " %s", gb_command_redirections[item->kind]);
         if (item->text)
             add_quoted(out, i == part->program ? gb_command_program(item->text) : item->text);
-        if (i == part->program && gb_command_first(item->text))
+        if (item->text && i == part->program && gb_command_first(item->text))
             gb_buf_printf(out, " %s", gb_command_first(item->text));
     }
     gb_buf_puts(out, ")");

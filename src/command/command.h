@@ -46,7 +46,8 @@ int gb_command_parse(const char *line, size_t len, struct gb_command **ret,
                      struct gb_denial denials[GB_DENIALS], size_t *denial_count);
 void gb_command_free(struct gb_command *c);
 /* Every program must be allowed by its bare name, no blocked pattern may appear, no option of an allowed
- * program may start another one or load code. 0, or -EPERM with denials added: GB_DENIAL_COMMAND, with the position.
+ * program may start another one or load code. 0, or -EPERM with denials added: GB_DENIAL_COMMAND, with the
+ * position.
  *
  * A pattern is words and operators. It matches where they stand in a row as whole words of the parsed form,
  * whatever their case and quotes, as programs or as arguments; a word of the pattern that ends in '=' or '/'

@@ -1,6 +1,8 @@
 """glovebox-broker, driven as the supervisor and the front would: it keeps generations of the configuration apart, ends what nobody waits for, survives
 its children, and leaves nothing behind."""
 
+import fcntl
+import json
 import os
 import pathlib
 import signal
@@ -141,6 +143,66 @@ def test_arguments_that_could_still_change(start):
     answer = b.ask("query", SELECT, seals=0)
     assert (answer.kind, answer.error) == ("TOOL_FAILED", "USAGE") and "sealed" in answer.text, answer
     works(b)
+
+
+def huge(size):
+    fd = os.memfd_create("huge", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, wire.F_ADD_SEALS, wire.SEALS)
+    return fd
+
+
+# Descriptors in the place of the arguments, which only a captured front would send.
+DESCRIPTORS = {
+    "device": lambda: os.open("/dev/zero", os.O_RDONLY),
+    "directory": lambda: os.open("/", os.O_RDONLY),
+    "file": lambda: os.open("/etc/passwd", os.O_RDONLY),
+    "path": lambda: os.open("/etc/passwd", os.O_PATH),
+    "pipe": lambda: os.pipe2(os.O_CLOEXEC)[0],
+    "socket": lambda: socket.socket().detach(),
+    "64 MiB of nothing": lambda: huge(64 << 20),
+    "a terabyte": lambda: huge(1 << 40),
+    "all there is": lambda: huge((1 << 63) - 4097),
+    "many values": lambda: wire.memfd(b'{"query": [' + b"1," * 1000000 + b"1]}"),
+    **{f"seals {seals}": lambda seals=seals: wire.memfd(b'{"query": "SELECT 1"}', seals) for seals in (wire.SEALS & ~1, wire.SEALS & ~2, wire.SEALS & ~4, wire.SEALS & ~8)},
+}
+
+
+def test_descriptors_that_are_no_arguments(start):
+    b = start()
+    for what, make in DESCRIPTORS.items():
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        fd = make()
+        wire.send(b.front, wire.message("TOOL", broker.tool_body("query", hash_of(b.config))), [theirs.fileno(), fd])
+        theirs.close()
+        os.close(fd)
+        answer = broker.Call(ours).answer()
+        assert answer.kind == "TOOL_FAILED" and answer.error in ("USAGE", "SYNTAX"), (what, answer)
+    works(b)
+
+
+def test_sockets_that_nobody_listens_to(start):
+    """Unconnected, listening, shut, full, or one for several calls: costs that call, nothing else."""
+    b = start()
+    loose, listening = (socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
+    listening.bind("")  # a name that the kernel gives
+    listening.listen(1)
+    shut, full = (socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
+    shut[1].shutdown(socket.SHUT_WR)
+    full[1].setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            full[1].send(b"x" * 1000)
+    shared = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in [loose, listening, shut[1], full[1], shared[1], shared[1], shared[1]]:
+        fd = wire.memfd(json.dumps(SELECT).encode())
+        wire.send(b.front, wire.message("TOOL", broker.tool_body("query", hash_of(b.config))), [end.fileno(), fd])
+        os.close(fd)
+    assert [broker.Answer(wire.receive(shared[0])).kind for _ in range(3)] == ["TOOL_DONE"] * 3
+    wait_for("the end of their processes", lambda: not b.children())
+    works(b)
+    for end in [loose, listening, *shut, *full, *shared]:
+        end.close()
 
 
 @pytest.mark.parametrize("arguments", [{}, {"query": 1}, {"query": "SELECT 1", "more": True}])
@@ -404,11 +466,19 @@ def test_children_die_with_it(start):
     wait_for("the end of its children", lambda: not [pid for pid in pids if alive(pid, began[pid])])
 
 
+def send_stream(b):
+    with socket.socket(socket.AF_UNIX) as stream:
+        wire.send(b.front, wire.message("TOOL", broker.tool_body("query", "0" * 64)), [stream.fileno(), 0])
+
+
 GARBAGE = {
     "no message": lambda b: b.front.send(b"something else"),
     "a message of somebody else": lambda b: wire.send(b.front, wire.message("STOP", bytes(8))),
     "no descriptors": lambda b: wire.send(b.front, wire.message("TOOL", broker.tool_body("query", "0" * 64))),
     "no socket": lambda b: wire.send(b.front, wire.message("TOOL", broker.tool_body("query", "0" * 64)), [0, 0]),
+    "a stream": send_stream,
+    "a descriptor too many": lambda b: wire.send(b.front, wire.message("TOOL", broker.tool_body("query", "0" * 64)), [0, 0, 0]),
+    "something behind it": lambda b: wire.send(b.front, wire.message("TOOL", broker.tool_body("query", "0" * 64), b"x"), [0, 0]),
     "no end of a text": lambda b: b.front.send(wire.message("TOOL", b"x" * 168)),
 }
 

@@ -443,6 +443,15 @@ def test_python_is_read_by_its_own_parser(service):
         assert run(code)["stdout"] == "1\n", run(code)
 
 
+def test_a_report_that_is_missing(service):
+    """The interpreter had no memory to begin with: nothing ran, and that nobody looked at the script is not passed over in silence."""
+    result = service.execute("print(1)", path="/v1/execute", limits={"max_memory_mb": 1})
+    assert result["status"] != "blocked" and not result["success"] and result["stdout"] == "" and result["denials"] == []
+    found = [(f["rule"], f["action"], f["reason"]) for f in result["screen"]["findings"]]
+    assert found == [("screening", "warn", "the report of the start-up code is missing")], result
+    assert dict(records(service, result))["outcome"]["findings"] == [{"rule": "screening", "line": 1, "action": "warn"}]
+
+
 def test_screening_off_leaves_the_script_alone(service):
     with api.running(service, {"screen": "off"}) as s:
         shown = s.execute("import sys, os; print(sys.argv, sorted(os.listdir('.')), __file__, __name__)", path="/v1/execute", args=["a"])

@@ -8,9 +8,9 @@ import threading
 class Hostile:
     """script(conn) is run for each connection, in a thread of its own. What clients sent and scripts read is in .got."""
 
-    def __init__(self, script):
+    def __init__(self, script, host="127.0.0.1"):
         self.script, self.got, self.connections = script, b"", 0
-        self.server = socket.create_server(("127.0.0.1", 0), backlog=16)
+        self.server = socket.create_server((host, 0), backlog=16)
         self.port = self.server.getsockname()[1]
         self.stopping = threading.Event()
         self.threads, self.open = [], []

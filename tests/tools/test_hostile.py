@@ -18,8 +18,8 @@ SECONDS = 1  # what each tool may take
 def hostile():
     servers = []
 
-    def start(script):
-        servers.append(Hostile(script))
+    def start(script, host="127.0.0.1"):
+        servers.append(Hostile(script, host))
         return servers[-1]
 
     yield start
@@ -180,3 +180,200 @@ def test_redirects_that_nobody_should_follow(call, hostile, status, location, fo
         assert (answer.result is not None and answer.result.get("body") == "done") == followed, answer.raw
         assert asked == ([b"/start", b"/end"] if followed else [b"/start"]), (asked, answer.raw)
     assert all(path == b"/start" or path.startswith((b"/end", b"/x", b"/en", b"/%5C", b"/\\")) for path in asked), asked
+
+
+# --- mail servers ---
+
+GREETING = b"220 mail.example ESMTP\r\n"
+
+
+def smtp(**answers):
+    """A conversation: what is answered to each verb, 250 if nothing is said; a function does as it likes with the line. `dot` is the end of the mail."""
+
+    def give(line, answer):
+        answer(line) if callable(answer) else line.send(answer)
+
+    def script(line):
+        give(line, answers.get("greeting", GREETING))
+        data = b""
+        while True:
+            while b"\r\n" not in data:
+                data += line.read()
+            command, data = data.split(b"\r\n", 1)
+            verb = command.split(b" ")[0].decode("latin-1").lower()
+            give(line, answers.get(verb, b"354 go on\r\n" if verb == "data" else b"221 bye\r\n" if verb == "quit" else b"250 fine\r\n"))
+            if verb == "data":
+                while b"\r\n.\r\n" not in data:
+                    data += line.read()
+                data = data.split(b"\r\n.\r\n", 1)[1]
+                give(line, answers.get("dot", b"250 taken\r\n"))
+
+    return script
+
+
+def send(call, server, host="127.0.0.1", **spec):
+    spec = {"server": f"smtp://{host}:{server.port}", "tls": "never", "from": "agent@example.com", "recipients": ["support@example.com"], "timeout_seconds": SECONDS, **spec}
+    return ends(call, "email", spec, {"recipient": "support@example.com", "subject": "s", "body": "b"}, {"mail": SECRET})
+
+
+LOGIN = {"username": "agent", "password": "{secret:mail}"}
+AUTH = b"250-mail.example\r\n250-AUTH PLAIN LOGIN\r\n250 PIPELINING\r\n"
+STARTTLS = b"250-mail.example\r\n250-AUTH PLAIN LOGIN\r\n250 STARTTLS\r\n"
+
+MAIL = {
+    "no greeting": smtp(greeting=lambda line: line.wait()),
+    "a greeting without end": smtp(greeting=lambda line: line.flood(b"220-" + b"x" * 1000 + b"\r\n")),
+    "a greeting in one line without end": smtp(greeting=lambda line: line.flood(b"220-" + b"x" * 1000)),
+    "a drip of a greeting": smtp(greeting=lambda line: line.drip(b"220 " + b"x" * 100000)),
+    "a greeting that says no": smtp(greeting=b"554 go away\r\n"),
+    "extensions without end": smtp(ehlo=lambda line: line.flood(b"250-X" + b"y" * 500 + b"\r\n")),
+    "no SMTP": smtp(greeting=b"HTTP/1.1 200 OK\r\n\r\n"),
+    "an end after the greeting": smtp(ehlo=lambda line: line.conn.close()),
+    "an end after MAIL": smtp(mail=lambda line: (line.send(b"250 fine\r\n"), line.conn.close())),
+    "an end at the mail": smtp(data=lambda line: (line.send(b"354 go on\r\n"), line.conn.close())),
+    "silence after the mail": smtp(dot=lambda line: line.wait()),
+    "a flood after the mail": smtp(dot=lambda line: line.flood(b"250-" + b"z" * 1000 + b"\r\n")),
+    "a recipient that is refused": smtp(rcpt=b"550 no\r\n"),
+    "numbers that are none": smtp(mail=b"2x0 what\r\n" * 3),
+    "an answer to DATA that is too early": smtp(data=b"250 taken\r\n"),
+}
+
+
+@pytest.mark.parametrize("what", MAIL)
+def test_mail_servers_that_fail(call, hostile, what):
+    answer = send(call, hostile(MAIL[what]))
+    assert answer.failed and not answer.error and len(answer.result["error"]) < 200, answer.raw
+
+
+@pytest.mark.parametrize("last", [lambda line: line.wait(), lambda line: line.flood(b"221-x\r\n"), lambda line: line.conn.close(), b"500 no\r\n"], ids=["silence", "flood", "end", "no"])
+def test_a_mail_that_was_taken_was_sent(call, hostile, last):
+    """However the server behaves at the end: who hears that it failed sends it once more."""
+    server = hostile(smtp(quit=last))
+    answer = send(call, server)
+    assert not answer.failed and answer.result["status"] == "sent", answer.raw
+
+
+def test_a_mail_that_may_have_been_taken_is_said_to_be_so(call, hostile):
+    answer = send(call, hostile(smtp(dot=lambda line: line.conn.close())))
+    assert answer.failed and "may have been sent" in answer.result["error"], answer.raw
+
+
+# Whoever sits in between takes STARTTLS away, or answers in its place.
+STRIPPED = {
+    "not offered": smtp(ehlo=AUTH),
+    "EHLO refused": smtp(ehlo=b"502 what\r\n"),
+    "refused": smtp(ehlo=STARTTLS, starttls=b"454 not now\r\n"),
+    "answers behind it": smtp(ehlo=STARTTLS, starttls=b"220 go\r\n250-mail.example\r\n250 AUTH PLAIN\r\n235 in\r\n250 fine\r\n"),
+    "no TLS behind it": smtp(ehlo=STARTTLS, starttls=lambda line: (line.send(b"220 go\r\n"), line.read(), line.send(b"250 no TLS here\r\n"))),
+    "silence behind it": smtp(ehlo=STARTTLS, starttls=lambda line: (line.send(b"220 go\r\n"), line.wait())),
+}
+
+
+@pytest.mark.parametrize("what", STRIPPED)
+@pytest.mark.parametrize("host, tls", [("127.0.0.1", "required"), ("127.0.0.2", "never"), ("127.0.0.2", "try")])
+def test_without_tls_nobody_gets_the_password(call, hostile, what, host, tls):
+    """Where the policy wants TLS, and wherever the server is not this very host (127.0.0.2 stands for one)."""
+    server = hostile(STRIPPED[what], host)
+    answer = send(call, server, host, tls=tls, **LOGIN)
+    assert answer.failed and not answer.error and server.connections == 1, answer.raw
+    assert b"AUTH" not in server.got and b"MAIL" not in server.got and b"c2VzYW1l" not in server.got, server.got
+
+
+@pytest.mark.parametrize("verb", ["auth", "mail", "rcpt", "dot"])
+def test_a_server_that_says_the_password(call, hostile, verb):
+    said = b"535-bad password sesame-4711-open for agent\r\n535 sesame-4711-open\r\n"
+    server = hostile(smtp(ehlo=AUTH, **({"auth": b"235 in\r\n"} | {verb: said})))
+    answer = send(call, server, **LOGIN)
+    assert b"AUTH PLAIN" in server.got or b"AUTH LOGIN" in server.got, "it has it"
+    assert answer.failed, answer.raw  # and ends() has looked for it
+
+
+# --- database servers ---
+
+
+def packet(kind, body=b""):
+    return kind + struct.pack("!I", len(body) + 4) + body
+
+
+LET_IN = packet(b"R", struct.pack("!I", 0)) + packet(b"S", b"client_encoding\0UTF8\0") + packet(b"Z", b"I")
+NOTICE = packet(b"N", b"SNOTICE\0C00000\0M" + b"x" * 500 + b"\0\0")
+ERROR = packet(b"E", b"SERROR\0C42000\0Mno: sesame\0\0")
+
+
+def startup(line):
+    """Reads the client's first packet; the question for TLS is answered with no."""
+    while True:
+        data = line.read()
+        if data[4:8] != struct.pack("!HH", 1234, 5679):
+            return
+        line.send(b"N")
+
+
+def database(*steps):
+    """After the first packet: sends each, or lets it do as it likes with the line, and reads what comes after each."""
+
+    def script(line):
+        startup(line)
+        for step in steps:
+            step(line) if callable(step) else line.send(step)
+            line.read()
+        line.wait()
+
+    return script
+
+
+DATABASE = {
+    "silence": database(lambda line: line.wait()),
+    "notices without end": database(lambda line: line.flood(NOTICE * 100)),
+    "a flood before a word": lambda line: line.flood(b"N" * 10000),
+    "settings without end": database(lambda line: (line.send(packet(b"R", bytes(4))), line.flood(b"".join(packet(b"S", b"p%d\0%s\0" % (i, b"v" * 100)) for i in range(200))))),
+    "a packet without end": database(b"R" + struct.pack("!I", 0x7FFFFFFF) + b"x" * 5000),
+    "a packet of less than nothing": database(b"R" + struct.pack("!I", 1)),
+    "garbage": database(b"\xff" * 5000),
+    "a Kerberos ticket": database(packet(b"R", struct.pack("!I", 7))),
+    "an unknown way to log in": database(packet(b"R", struct.pack("!I", 99))),
+    "SASL without end": database(packet(b"R", struct.pack("!I", 10) + b"X" * 1500 + b"\0\0")),
+    "SASL that ends at once": database(packet(b"R", struct.pack("!I", 12) + b"v=x")),
+    "another encoding": database(packet(b"R", bytes(4)) + packet(b"S", b"client_encoding\0LATIN1\0") + packet(b"Z", b"I")),
+    "an error": database(ERROR),
+    "an old error": database(b"Eno: sesame\n\0"),
+    "silence after the login": database(LET_IN, lambda line: line.wait()),
+    "notices after the login": database(LET_IN, lambda line: line.flood(NOTICE * 100)),
+    "news after the login": database(LET_IN, lambda line: line.flood(packet(b"A", struct.pack("!I", 1) + b"a\0b\0") * 100)),
+    "COPY FROM": database(LET_IN, packet(b"G", bytes(3))),
+    "COPY TO": database(LET_IN, packet(b"H", bytes(3))),
+    "COPY TO without end": database(LET_IN, lambda line: (line.send(packet(b"H", bytes(3))), line.flood(packet(b"d", b"x" * 100) * 100))),
+    "COPY BOTH": database(LET_IN, packet(b"W", bytes(3))),
+    "answers without end": database(LET_IN, lambda line: line.flood(packet(b"C", b"BEGIN\0") * 1000)),
+    "a row of two gigabytes": database(LET_IN, lambda line: (line.send(packet(b"T", struct.pack("!H", 1) + b"a\0" + struct.pack("!IHIhih", 0, 0, 25, -1, -1, 0)) + b"D" + struct.pack("!I", 0x7FFFFFF0)), line.flood(b"x" * 65536))),
+    "a row that is none": database(LET_IN, packet(b"D", struct.pack("!Hi", 500, -7))),
+    "columns that are not there": database(LET_IN, packet(b"T", struct.pack("!H", 65535))),
+    "the end": database(LET_IN, lambda line: line.conn.close()),
+}
+
+
+def ask_database(call, server, more="", host="127.0.0.1", **spec):
+    dsn = f"host={host} port={server.port} user=agent dbname=shop password={{secret:db}} {more}"
+    return ends(call, "sql", {"postgresql": dsn, "tables": shop.TABLES, "timeout_seconds": SECONDS, **spec}, {"query": "SELECT 1"}, {"db": SECRET})
+
+
+@pytest.mark.parametrize("what", DATABASE)
+def test_databases_that_fail(call, hostile, what):
+    answer = ask_database(call, hostile(DATABASE[what]))
+    assert answer.failed or answer.error["code"] == "upstream_failed", answer.raw
+    assert "agent" not in json.dumps(answer.raw) and len(json.dumps(answer.raw)) < 1000, answer.raw
+
+
+# Asks for the password in clear text, or as MD5, which is nearly the same.
+THIEVES = {"clear": database(packet(b"R", struct.pack("!I", 3))), "md5": database(packet(b"R", struct.pack("!I", 5) + b"salt"))}
+
+
+@pytest.mark.parametrize("what", THIEVES)
+def test_without_tls_no_password_leaves_the_host(call, hostile, what):
+    """127.0.0.2 stands for another host. libpq would give the password to whoever asks: where the policy says so, and on this very host, it does."""
+    for host, more, leaves in [("127.0.0.2", "", False), ("127.0.0.1", "hostaddr=127.0.0.2", False), ("127.0.0.2", "sslmode=require", False), ("127.0.0.2", "sslmode=verify-full", False), ("127.0.0.2", "sslmode=prefer", True), ("127.0.0.1", "", True), ("127.0.0.1", "channel_binding=require", False)]:
+        server = hostile(THIEVES[what], "127.0.0.2" if "127.0.0.2" in host + more else host)
+        answer = ask_database(call, server, more, host)
+        assert answer.error["code"] == "upstream_failed", (host, more, answer.raw)
+        wanted = SECRET.encode() if what == "clear" else b"md5"
+        assert (wanted in server.got) == leaves, (host, more, server.got)
