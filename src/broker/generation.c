@@ -41,7 +41,7 @@ static size_t index_of(const struct generations *g, const char *sha256)
     return i;
 }
 
-int generation_add(struct generations *g, int fd, struct gb_err *err)
+int generation_add(struct generations *g, int fd, int64_t now_us, struct gb_err *err)
 {
     struct generation fresh = {.fd = fd};
     const char *text = NULL;
@@ -56,13 +56,15 @@ int generation_add(struct generations *g, int fd, struct gb_err *err)
     if (place == GENERATIONS)
         place = GENERATIONS - 1;
     gb_auto_close(&g->list[place].fd);
+    g->list[0].replaced_us = now_us;
     memmove(&g->list[1], &g->list[0], place * sizeof(g->list[0]));
     g->list[0] = fresh;
     return 0;
 }
 
-int generation_find(const struct generations *g, const char *sha256)
+int generation_find(const struct generations *g, const char *sha256, int64_t now_us)
 {
     const size_t i = index_of(g, sha256);
-    return i < GENERATIONS ? g->list[i].fd : -1;
+    const bool old = i > 0 && i < GENERATIONS && now_us - g->list[i].replaced_us > GENERATION_US;
+    return i < GENERATIONS && !old ? g->list[i].fd : -1;
 }

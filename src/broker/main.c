@@ -65,7 +65,7 @@ static int try_start(struct broker *b, struct call *call, struct gb_err *err)
         return gb_err_set(err, GB_ERR_STOPPING, 0, "the service is going down");
     if (!gb_id_is_valid(call->ask.id))
         return gb_err_set(err, GB_ERR_USAGE, 0, "the id is not one of ours");
-    const int config = generation_find(&b->generations, call->ask.policy);
+    const int config = generation_find(&b->generations, call->ask.policy, gb_clock_us());
     if (config < 0)
         return gb_err_set(err, GB_ERR_CONFLICT, 0, "the policy has just changed; try again");
     if (b->running >= b->limits.running)
@@ -162,7 +162,7 @@ static void obey(struct broker *b, const struct gb_msg_broker *limits)
 static void take_config(struct broker *b)
 {
     struct gb_err err = {0};
-    if (generation_add(&b->generations, b->msg.fd[0], &err)) {
+    if (generation_add(&b->generations, b->msg.fd[0], gb_clock_us(), &err)) {
         gb_log(GB_LOG_ERROR, "the new configuration is not used", GB_S("error", err.text));
         return;
     }
@@ -210,7 +210,7 @@ static void take_start(struct broker *b)
     if (gb_begin_receive("broker", GB_MSG_START_BROKER, &b->msg))
         die("nobody started us", "glovebox serve does; this program is not for the command line");
     obey(b, b->msg.body);
-    if (generation_add(&b->generations, b->msg.fd[1], &err))
+    if (generation_add(&b->generations, b->msg.fd[1], gb_clock_us(), &err))
         die("cannot start", err.text);
     b->front.fd = TAKE_FD(b->msg.fd[0]);
     (void)TAKE_FD(b->msg.fd[1]);
