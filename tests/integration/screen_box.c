@@ -128,6 +128,9 @@ static int files(const char *dir, const struct options *o)
     read_all(&script);
     if (!gb_screen_python_text(screen, &actions, &level, &text)) {
         puts("nothing to tell");
+        gb_screen_free(screen);
+        gb_buf_done(&script);
+        gb_buf_done(&text);
         return 3;
     }
     gb_payload_add_text(&payload, GB_ITEM_ARG, "python3");
