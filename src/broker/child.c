@@ -115,12 +115,13 @@ static int add_text(const char *text, size_t len, void *context)
     return gb_buf_add(b, text, len) == len ? 0 : -1;
 }
 
-/* A memory file, or negative with the error set. */
+/* A memory file, or negative with the error set. Numbers with all their digits: the front rounds them, when it
+ * has looked for secrets in them. */
 static int pack_result(const json_t *result, struct gb_err *err)
 {
     struct gb_buf b = {.max = RESULT_MOST};
     int fd = -EFBIG;
-    if (!json_dump_callback(result, add_text, &b, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)))
+    if (!json_dump_callback(result, add_text, &b, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)))
         fd = gb_payload_seal(&b);
     if (fd < 0 && gb_buf_truncated(&b))
         gb_err_set(err, GB_ERR_UPSTREAM, 0, "the result takes more than %zu bytes as JSON", RESULT_MOST);

@@ -9,6 +9,8 @@ import subprocess
 import command_table as table
 import pytest
 
+pytestmark = pytest.mark.rootonly  # the same whoever runs it
+
 
 class Verdict:
     def __init__(self, program, *rules):

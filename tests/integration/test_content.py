@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.rootonly  # the same whoever runs it
+
 BLOCKED = [
     (r"subprocess\.(run|call|Popen|check_output)", "subprocess execution"),
     (r"os\.(system|exec|spawn|popen)", "OS command execution"),

@@ -12,6 +12,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.rootonly  # the same whoever runs it
+
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 CASES = pathlib.Path(os.environ.get("GB_CASES", TOP.parent / "shared" / "cases")) / "json_parsing.jsonl"
 

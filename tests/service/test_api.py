@@ -11,6 +11,8 @@ import pytest
 import api
 from api import JSON, call, problem, request_bytes
 
+pytestmark = pytest.mark.rootonly  # the same whoever runs it
+
 ROUTES = pytest.mark.parametrize("path", ["/execute", "/v1/execute"])
 
 

@@ -20,6 +20,8 @@ import pytest
 
 import malformed
 
+pytestmark = pytest.mark.rootonly  # the same whoever runs it
+
 SEED, COUNT = map(int, os.environ.get("GB_DIFFERENTIAL", "8640 6000").split())
 ORACLE = pathlib.Path(__file__).with_name("node_oracle.js")
 MARKER = b"GET /marker HTTP/1.1\r\nHost: marker\r\n\r\n"

@@ -8,6 +8,8 @@ import pytest
 import api
 from api import bearer, call, problem
 
+pytestmark = pytest.mark.rootonly  # the same whoever runs it
+
 RANDOM = "import random; print(random.random())"
 
 

@@ -13,6 +13,8 @@ import pytest
 import malformed
 from conftest import Service
 
+pytestmark = pytest.mark.rootonly  # the same whoever runs it
+
 PATIENCE = 20  # seconds; far more than anything needs, since machines may be busy
 MARKERS = iter(range(1_000_000))
 

@@ -14,6 +14,8 @@ import pytest
 
 import api
 
+pytestmark = pytest.mark.rootonly  # the same whoever runs it
+
 CONTRACT = {"success": bool, "output": str, "error": str, "execution_time_ms": (int, float)}
 CUT = "\n... [output truncated]"
 

@@ -572,7 +572,7 @@ def brokered(service, database):
     config = {
         "tools": [{"name": "shop", "description": "The shop", "sql": sql}, {"name": "shop_raw", "sql": sql, "profile": "open"}],
         "profiles": {"open": {"sanitise": False}},
-        "secrets": {"known": {"value": "hunter2hunter2"}},
+        "secrets": {"known": {"value": "hunter2hunter2"}, "number": {"value": "1829104829104829"}},
     }
     with api.running(service, config) as s:
         yield s
@@ -593,6 +593,17 @@ def test_sql(brokered):
 def test_secrets_stay_even_where_nothing_is_sanitised(brokered):
     text = json.dumps(call_tool(brokered, "shop_raw", {"query": "SELECT note FROM items ORDER BY id"})["result"])
     assert "10.0.0.1" in text and "hunter2" not in text
+
+
+@pytest.mark.parametrize("tool", ["shop", "shop_raw"])
+def test_secrets_that_are_numbers(brokered, tool):
+    """A number with the digits of a secret is a text with a mark; others stay numbers."""
+    for number in ("1829104829104829", "-1829104829104829", "118291048291048299", "1829104829104829.5", "1829104829104829.0"):
+        result = call_tool(brokered, tool, {"query": f"SELECT {number} AS n, 1829104829104828 AS m, 0.5 AS f FROM items WHERE id = 1"})
+        assert result["status"] == "success" and result["redactions"] >= 1, result
+        row = json.dumps(result["result"]) + result["stdout"]
+        assert "[REDACTED_SECRET]" in row and "1829104829104829" not in row and "1.82910482910483" not in row, row
+        assert "1829104829104828" in row and "0.5" in row
 
 
 def test_sql_that_is_refused(brokered):
