@@ -115,8 +115,8 @@ static int add_text(const char *text, size_t len, void *context)
     return gb_buf_add(b, text, len) == len ? 0 : -1;
 }
 
-/* A memory file, or negative with the error set. Numbers with all their digits: the front rounds them, when it
- * has looked for secrets in them. */
+/* A memory file, or negative with the error set. Numbers with all their digits: the front rounds them, when
+ * it has looked for secrets in them. */
 static int pack_result(const json_t *result, struct gb_err *err)
 {
     struct gb_buf b = {.max = RESULT_MOST};
