@@ -543,8 +543,9 @@ def test_a_restart_forgets(start_service):
     service = start_service(config())
     id = ask(service)
     assert decide(service, id).status == 200
+    before = service.pids()
     service.kill("front")
-    service.wait_children(but=[])
+    service.wait_children(but=before.values())
     service.wait_healthy()
     assert listed(service) == {}
     denial(call(service, approval=id), "approval_mismatch")
