@@ -57,9 +57,15 @@ def gb():
 def pytest_configure(config):
     config.addinivalue_line("markers", "testbuild: needs a build with -Dtesting=true, as root: it takes walls down or makes steps fail")
     config.addinivalue_line("markers", "rootonly: does what only root can, or what is the same whoever does it")
+    config.addinivalue_line("markers", "unsanitized: needs a build without sanitizers: it looks at memory that was freed")
+
+
+def is_sanitized():
+    program = BUILD / "glovebox"
+    return program.exists() and b"__asan_init" in program.read_bytes()
 
 
 def pytest_collection_modifyitems(items):
-    """Tests that need a test build, or root, are left out of other runs, not skipped: tests/run runs them where they belong."""
-    absent = {"testbuild": os.environ.get("GB_TESTING") != "1", "rootonly": MODE != "root"}
+    """Tests that need a test build, root, or no sanitizers are left out of other runs, not skipped: tests/run runs them where they belong."""
+    absent = {"testbuild": os.environ.get("GB_TESTING") != "1", "rootonly": MODE != "root", "unsanitized": is_sanitized()}
     items[:] = [item for item in items if not any(gone and item.get_closest_marker(name) for name, gone in absent.items())]

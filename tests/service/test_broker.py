@@ -552,7 +552,7 @@ def memory_of(pid):
 
 
 @pytest.mark.rootonly
-@pytest.mark.skipif(SANITIZED, reason="keeps what was freed")
+@pytest.mark.unsanitized
 def test_a_child_holds_the_secrets_of_its_own_tool(start, silent, database):
     """Neither those of others nor the service's own key; nor does the parent, which never reads them."""
     tool, words = hang_tool(silent), {name: f"{name}-{os.urandom(8).hex()}" for name in ["mine", "other", "third"]}
