@@ -1,6 +1,7 @@
 /* The native backend: this host's kernel, by the steps of sandbox/steps.c. */
-#include "backend/backend.h"
+#include "backend/native.h"
 
+#include "backend/rehearsal.h"
 #include "base/text.h"
 #include "sandbox/launch.h"
 #include "sandbox/outputs.h"
@@ -44,25 +45,39 @@ void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
     SHA256End(&ctx, ret_hex);
 }
 
+int gb_native_serve(struct gb_box *box, gb_backend_output_fn *on_output, void *context,
+                    struct gb_result *result, struct gb_err *err)
+{
+    gb_native_hash_policy(box->spec, box->receipt.policy_hash); /* the program is starting meanwhile */
+    int r = gb_supervise(box, on_output, context, result, err);
+    return r ? r : gb_outputs_collect(box, result, err);
+}
+
+void gb_native_cancelled(const struct gb_box *box, struct gb_result *result, struct gb_err *err)
+{
+    *result = (struct gb_result){.status = GB_STATUS_CANCELLED,
+                                 .kill_reason = "cancelled",
+                                 .exit_code = -1,
+                                 .enforced = box->receipt};
+    *err = (struct gb_err){0};
+}
+
 static int native_run(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context,
                       struct gb_result *result, struct gb_err *err)
 {
+#ifdef GB_TESTING
+    if (gb_rehearsal_wanted(spec))
+        return gb_rehearsal_run(spec, on_output, context, result, err);
+#endif
     struct gb_box box;
     gb_box_init(&box, spec);
     int r = gb_launch(&box, err);
-    if (!r) {
-        gb_native_hash_policy(spec, box.receipt.policy_hash); /* the program is starting meanwhile */
-        r = gb_supervise(&box, on_output, context, result, err);
-    }
-    if (r == -ECANCELED) { /* before the program started: an end like any other */
-        *result = (struct gb_result){.status = GB_STATUS_CANCELLED,
-                                     .kill_reason = "cancelled",
-                                     .exit_code = -1,
-                                     .enforced = box.receipt};
-        *err = (struct gb_err){0};
+    if (!r)
+        r = gb_native_serve(&box, on_output, context, result, err);
+    else if (r == -ECANCELED) { /* before the program started: an end like any other */
+        gb_native_cancelled(&box, result, err);
         r = 0;
-    } else if (!r)
-        r = gb_outputs_collect(&box, result, err);
+    }
     gb_box_done(&box);
     return r;
 }

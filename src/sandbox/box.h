@@ -10,12 +10,16 @@
 
 #define GB_BOX_BUFFER ((size_t)128 * 1024)
 
+struct gb_zygote;
+
 struct gb_box {
     const struct gb_spec *spec;
+    const struct gb_zygote *zygote; /* that bears it; NULL: it is cloned from the supervisor */
+    bool warm;                      /* borne by a zygote, or itself one: which column of the steps counts */
     struct gb_receipt receipt;
     struct gb_cgroup cgroup;
 
-    /* who the box is on the host */
+    /* who the box is on the host; inside a zygote: in its user namespace */
     uid_t host_uid;
     gid_t host_gid;
     int lease_fd; /* holds the uid while the box lives; -1 if the box runs under our own */

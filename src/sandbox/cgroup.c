@@ -27,6 +27,8 @@
 #define SMALL_STEP  (MIB / 4)
 #define HEADROOM    (24 * MIB) /* v1: what may be used between two looks */
 #define STAT_BYTES  8192
+#define RESIDUE_MOST                                                                                         \
+    (MIB / 2) /* what the kernel may still count when a box is gone: a batch of each processor */
 
 const char *const gb_cgroup_controllers[GB_CG_COUNT] = {"memory", "pids", "cpu", "cpuacct"};
 
@@ -418,6 +420,24 @@ void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage)
         usage->pids_peak--; /* init */
 }
 
+bool gb_cgroup_recycle(struct gb_cgroup *cg)
+{
+    /* v2 has no way back to zero for what was used (before 6.12 none for the peak). */
+    if (cg->version != 1 || gb_cgroup_oom_killed(cg) || gb_cgroup_memory_current(cg) > RESIDUE_MOST)
+        return false;
+    const int64_t limit = cg->memory_bytes + cg->headroom_bytes;
+    char text[32], events[sizeof(uint64_t)];
+    (void)!read(cg->event_fd, events, sizeof(events));
+    if (cg->limit_bytes != limit && cg->limit_bytes != cg->hard_bytes) {
+        snprintf(text, sizeof(text), "%" PRId64, limit < cg->hard_bytes ? limit : cg->hard_bytes);
+        if (gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.limit_in_bytes", text))
+            return false;
+        cg->limit_bytes = limit < cg->hard_bytes ? limit : cg->hard_bytes;
+    }
+    return !gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.max_usage_in_bytes", "0") &&
+           !gb_fd_put(cg->fd[GB_CG_CPUACCT], "cpuacct.usage", "0");
+}
+
 void gb_cgroup_destroy(struct gb_cgroup *cg)
 {
     if (*cg->name) {
@@ -440,6 +460,8 @@ void gb_cgroup_destroy(struct gb_cgroup *cg)
 
 int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err)
 {
+    if (box->cgroup.version) /* of the box before; see gb_cgroup_recycle */
+        return 0;
     return gb_cgroup_create(&box->cgroup, box->spec, err);
 }
 

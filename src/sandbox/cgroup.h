@@ -60,5 +60,9 @@ bool gb_cgroup_oom_killed(const struct gb_cgroup *cg);
 int64_t gb_cgroup_memory_current(const struct gb_cgroup *cg);
 int64_t gb_cgroup_cpu_us(const struct gb_cgroup *cg);
 void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage);
+/* Makes it as new for the next box, with the same limits, after one that was not killed; the box must be
+ * dead. To make one and remove it costs far more. False: something is left of the box before, or the kernel
+ * cannot forget what was used; then it must be removed. */
+bool gb_cgroup_recycle(struct gb_cgroup *cg);
 /* Removes it; the box must be dead. */
 void gb_cgroup_destroy(struct gb_cgroup *cg);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define GB_CHANNEL_FDS 8
+
 int gb_channel_open(struct gb_box *box, struct gb_err *err)
 {
     int pair[2];
@@ -24,6 +26,32 @@ int gb_channel_await(struct gb_box *box, char what)
     return n == 1 && got == what ? 0 : -EPIPE;
 }
 
+int gb_channel_send(int socket, const void *data, size_t len, const int *fds, unsigned fd_count)
+{
+    struct iovec iov = {(void *)data, len};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int) * GB_CHANNEL_FDS)];
+    } control = {0};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd_count > GB_CHANNEL_FDS)
+        return -E2BIG;
+    if (fd_count) {
+        msg.msg_control = control.bytes;
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * fd_count);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(socket, &msg, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EPIPE;
+}
+
 int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, const struct gb_err *err)
 {
     struct gb_report report = {
@@ -34,22 +62,7 @@ int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, cons
     };
     if (err)
         report.err = *err;
-    struct iovec iov = {&report, sizeof(report)};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (fd >= 0) {
-        msg.msg_control = control.bytes;
-        msg.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(c), &fd, sizeof(int));
-    }
-    return sendmsg(box->box_channel, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(report) ? 0 : -EPIPE;
+    return gb_channel_send(box->box_channel, &report, sizeof(report), &fd, fd >= 0) ? -EPIPE : 0;
 }
 
 int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int *ret_fd)

@@ -8,5 +8,7 @@ int gb_channel_open(struct gb_box *box, struct gb_err *err);
 /* Box side. */
 int gb_channel_await(struct gb_box *box, char what);
 int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, const struct gb_err *err);
+/* One message with descriptors, over any such socket. 0 or a negative errno. */
+int gb_channel_send(int socket, const void *data, size_t len, const int *fds, unsigned fd_count);
 /* Supervisor side: one report, with a descriptor if it carries one (else -1). -EPIPE when the box is gone. */
 int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int *ret_fd);

@@ -7,6 +7,16 @@
 #include <errno.h>
 #include <fcntl.h>
 
+static int explain(const struct gb_file *f, int error, struct gb_err *err)
+{
+    if (error == EEXIST)
+        return gb_err_set(err, GB_ERR_USAGE, 0, "two files are called '%.200s'", f->name);
+    if (error == ENOSPC)
+        return gb_err_set(err, GB_ERR_INPUT, ENOSPC,
+                          "the file '%.200s' does not fit into max_disk_mb (raise it)", f->name);
+    return gb_err_set(err, GB_ERR_INPUT, error, "make the file '%.200s' in the box", f->name);
+}
+
 static int put_file(int dir, const struct gb_file *f, struct gb_err *err)
 {
     const char *leaf;
@@ -14,17 +24,16 @@ static int put_file(int dir, const struct gb_file *f, struct gb_err *err)
     AUTO_FD out =
             parent < 0 ? parent
                        : openat(parent, leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, f->mode);
-    if (parent < 0 || out < 0) {
-        int error = parent < 0 ? -parent : errno;
-        return error == EEXIST
-                       ? gb_err_set(err, GB_ERR_USAGE, 0, "two files are called '%.200s'", f->name)
-                       : gb_err_set(err, GB_ERR_INPUT, error, "make the file '%.200s' in the box", f->name);
-    }
+    if (parent < 0 || out < 0)
+        return explain(f, parent < 0 ? -parent : errno, err);
     ssize_t n = f->data ? gb_fd_write_all(out, f->data, f->len) : gb_fd_copy(out, f->fd);
-    if (n == -ENOSPC)
-        return gb_err_set(err, GB_ERR_INPUT, ENOSPC,
-                          "the file '%.200s' does not fit into max_disk_mb (raise it)", f->name);
-    return n < 0 ? gb_err_set(err, GB_ERR_INPUT, (int)-n, "copy the file '%.200s' into the box", f->name) : 0;
+    return n < 0 ? explain(f, (int)-n, err) : 0;
+}
+
+int gb_files_explain(const struct gb_box *box, uint32_t number, int error, struct gb_err *err)
+{
+    static const struct gb_file other = {.name = "of the start-up code"};
+    return explain(number < box->spec->file_count ? &box->spec->files[number] : &other, error, err);
 }
 
 int gb_files_put(struct gb_box *box, struct gb_err *err)

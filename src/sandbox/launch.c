@@ -7,6 +7,7 @@
 #include "base/wall.h"
 #include "sandbox/channel.h"
 #include "sandbox/steps.h"
+#include "sandbox/zygote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -119,10 +120,10 @@ static int drop_groups(gid_t *saved)
     return 0;
 }
 
-static long clone_box(struct gb_box *box)
+long gb_launch_clone(struct gb_box *box, uint64_t more_flags)
 {
     gid_t groups[MAX_GROUPS];
-    struct clone_args args = {.flags = gb_steps_clone_flags(box) | CLONE_PIDFD,
+    struct clone_args args = {.flags = gb_steps_clone_flags(box) | more_flags | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&box->init_fd};
     if (box->cgroup.version == 2) {
         args.flags |= CLONE_INTO_CGROUP;
@@ -134,7 +135,7 @@ static long clone_box(struct gb_box *box)
     long pid = gb_sys_clone3(&args);
     int error = errno;
     if (pid == 0)
-        box_main(box);
+        return 0;
     if (dropped)
         (void)!syscall(SYS_setgroups, (size_t)dropped, groups);
     errno = error;
@@ -153,7 +154,7 @@ static bool can_clone(uint64_t flags, int cgroup)
 }
 
 /* The clone failed as a whole: ask for each part alone, to name the one that is missing. */
-static int explain_clone(struct gb_box *box, int error, struct gb_err *err)
+int gb_launch_explain(struct gb_box *box, int error, struct gb_err *err)
 {
     if (error == EAGAIN || error == ENOMEM)
         return gb_err_set(err, GB_ERR_BUSY, error, "start a process for the box");
@@ -196,9 +197,9 @@ static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *re
     }
     if (gb_channel_receive(box, report, &fd))
         return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "the box died during its set-up");
-    if (report->kind == GB_REPORT_SCRATCH) {
-        box->scratch_fd = fd;
-        return fd >= 0 ? 0 : gb_err_set(err, GB_ERR_BUSY, EMFILE, "take the descriptor of the box's files");
+    if (report->kind == GB_REPORT_SCRATCH || report->kind == GB_REPORT_BORN) {
+        *(report->kind == GB_REPORT_BORN ? &box->init_fd : &box->scratch_fd) = fd;
+        return fd >= 0 ? 0 : gb_err_set(err, GB_ERR_BUSY, EMFILE, "take a descriptor from the box");
     }
     gb_auto_close(&fd);
     if (report->kind == GB_REPORT_FAILED) {
@@ -211,18 +212,21 @@ static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *re
 
 static int await_ready(struct gb_box *box, struct gb_err *err)
 {
-    struct gb_report report = {.kind = -1};
+    struct gb_report report, ready = {.kind = -1};
     const int64_t deadline_us = gb_clock_us() + (int64_t)SETUP_SECONDS * 1000000;
-    while (report.kind != GB_REPORT_READY) {
+    /* A zygote tells of a birth when it has the time: the box may be ready before. */
+    while (ready.kind != GB_REPORT_READY || box->init_fd < 0) {
         int r = receive(box, deadline_us, &report, err);
         if (r)
             return r;
+        if (report.kind == GB_REPORT_READY)
+            ready = report;
     }
-    box->receipt.applied |= report.applied;
-    box->receipt.degraded |= report.degraded;
-    box->receipt.landlock_abi = report.landlock_abi;
+    box->receipt.applied |= ready.applied;
+    box->receipt.degraded |= ready.degraded;
+    box->receipt.landlock_abi = ready.landlock_abi;
     snprintf(box->receipt.seccomp_profile, sizeof(box->receipt.seccomp_profile), "%s",
-             gb_steps_applied(report.applied, "seccomp") ? "default" : "none");
+             gb_steps_applied(ready.applied, "seccomp") ? "default" : "none");
     box->receipt.cgroup_version = box->cgroup.version;
     if (box->cgroup.version)
         snprintf(box->receipt.controllers, sizeof(box->receipt.controllers), "memory,pids,cpu");
@@ -251,39 +255,88 @@ static int finish(struct gb_box *box, struct gb_err *err)
     return await_ready(box, err);
 }
 
-static void kill_and_reap(struct gb_box *box)
+void gb_launch_kill(struct gb_box *box)
 {
     siginfo_t info;
+    if (box->init_fd < 0)
+        return;
     pidfd_send_signal(box->init_fd, SIGKILL, NULL, 0);
+    if (box->zygote) { /* which reaps it */
+        struct pollfd p = {.fd = box->init_fd, .events = POLLIN};
+        while (poll(&p, 1, -1) < 0 && errno == EINTR)
+            ;
+        return;
+    }
     while (waitid(P_PIDFD, (id_t)box->init_fd, &info, WEXITED | __WALL) < 0 && errno == EINTR)
         ;
 }
 
-int gb_launch(struct gb_box *box, struct gb_err *err)
+int gb_launch_prepare(struct gb_box *box, struct gb_err *err)
 {
-    box->buffer = malloc(GB_BOX_BUFFER);
-    if (!box->buffer)
-        return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "make the buffers of the streams");
     box->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (box->proc_fd < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "open /proc");
     int r = gb_channel_open(box, err);
-    if (!r)
-        r = open_image(box, err);
-    if (!r)
-        r = gb_steps_run(box, GB_SIDE_PREPARE, err);
-    if (!r)
-        r = open_stdio(box, err);
+    return r ? r : open_image(box, err);
+}
+
+/* From this process. */
+static int start_cold(struct gb_box *box, struct gb_err *err)
+{
+    int r = gb_launch_prepare(box, err);
     if (r)
         return r;
-    long pid = clone_box(box);
+    long pid = gb_launch_clone(box, 0);
+    if (pid == 0)
+        box_main(box);
     if (pid < 0)
-        return explain_clone(box, errno, err);
+        return gb_launch_explain(box, errno, err);
     box->init_pid = (pid_t)pid;
     close(TAKE_FD(box->box_channel));
-    r = finish(box, err);
+    return finish(box, err);
+}
+
+/* From a zygote. */
+static int start_warm(struct gb_box *box, bool recycled, struct gb_err *err)
+{
+    box->receipt.applied |= box->zygote->receipt.applied;
+    box->receipt.degraded |= box->zygote->receipt.degraded;
+    box->receipt.extra_groups = box->zygote->receipt.extra_groups;
+    int r = gb_channel_open(box, err);
+    if (!r)
+        r = gb_zygote_ask(box, err);
+    if (r)
+        return r;
+    close(TAKE_FD(box->box_channel));
+    if (!recycled)
+        gb_cgroup_sweep(&box->cgroup);
+    return await_ready(box, err);
+}
+
+int gb_launch(struct gb_box *box, struct gb_err *err)
+{
+    box->warm = box->zygote != NULL;
+    box->buffer = box->buffer ? box->buffer : malloc(GB_BOX_BUFFER);
+    if (!box->buffer)
+        return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "make the buffers of the streams");
+    const bool recycled = box->cgroup.version != 0;
+    int r = gb_steps_run(box, GB_SIDE_PREPARE, err);
+    if (!r)
+        r = open_stdio(box, err);
+    if (!r)
+        r = box->zygote ? start_warm(box, recycled, err) : start_cold(box, err);
     gb_box_close_ends(box);
     if (r)
-        kill_and_reap(box);
+        gb_launch_kill(box);
     return r;
+}
+
+int gb_launch_start(struct gb_box *box, const int *payloads, unsigned count, struct gb_err *err)
+{
+    const char go = GB_GO_START;
+    int r = gb_channel_send(box->channel, &go, 1, payloads, count);
+    if (r)
+        return gb_err_set(err, GB_ERR_INTERNAL, -r, "tell the box to start");
+    box->receipt.applied |= gb_steps_mask(GB_SIDE_START, true);
+    return 0;
 }

@@ -12,3 +12,14 @@ extern const size_t gb_init_image_bytes;
  * and box->receipt says what was applied. On failure nothing was run, nothing is left, and err names the
  * step. */
 int gb_launch(struct gb_box *box, struct gb_err *err);
+
+/* The call has come: starts the program of a box that a zygote has borne. One or two sealed payloads
+ * (wire/payload.h): argv, environment, files. */
+int gb_launch_start(struct gb_box *box, const int *payloads, unsigned count, struct gb_err *err);
+
+/* Its parts, for zygotes: what is opened before the clone, the clone itself (0 in the new process), which
+ * part of it the host refuses, and its end. */
+int gb_launch_prepare(struct gb_box *box, struct gb_err *err);
+long gb_launch_clone(struct gb_box *box, uint64_t more_flags);
+int gb_launch_explain(struct gb_box *box, int error, struct gb_err *err);
+void gb_launch_kill(struct gb_box *box);

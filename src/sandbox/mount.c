@@ -175,7 +175,29 @@ int gb_mount_root(struct gb_box *box, struct gb_err *err)
     int r = attach(box->root_fd, AT_FDCWD, "/tmp");
     if (r)
         return gb_err_set(err, GB_ERR_LAYER, -r, "place the root file system");
+    /* Where each box mounts what is its own. */
+    static const char *const places[] = {"sandbox", "tmp", "proc"};
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (mkdirat(box->root_fd, places[i], 0755))
+            return gb_err_set(err, GB_ERR_LAYER, errno, "make /%s", places[i]);
     return box->spec->rootfs ? expose_rootfs(box, err) : expose_host(box, err);
+}
+
+/* The root of a zygote, which each of its boxes gets a copy of. It has two things that no box sees, since
+ * those mount their own over them: the zygote's files in /sandbox, and its /proc, without which the kernel
+ * gives no box one. */
+int gb_mount_template(struct gb_box *box, struct gb_err *err)
+{
+    static const struct fs_option options[] = {{"hidepid", "invisible"}};
+    int r = gb_mount_root(box, err);
+    if (!r)
+        r = gb_files_put(box, err);
+    if (r)
+        return r;
+    box->proc_fd = new_fs("proc", options, ARRAY_LEN(options),
+                          MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    r = box->proc_fd < 0 ? box->proc_fd : attach(box->proc_fd, box->root_fd, "proc");
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "mount a /proc of the zygote's own") : 0;
 }
 
 /* --- etc --- */
@@ -243,6 +265,14 @@ int gb_mount_etc(struct gb_box *box, struct gb_err *err)
         r = copy_public(host, etc, copied[i]);
     for (size_t i = 0; !r && i < ARRAY_LEN(shown); i++)
         r = show_public(host, etc, shown[i]);
+    if (!r && box->spec->shown_count && mkdirat(etc, "glovebox", 0755))
+        r = -errno;
+    for (size_t i = 0; !r && i < box->spec->shown_count; i++) {
+        const struct gb_file *f = &box->spec->shown[i];
+        char name[64];
+        snprintf(name, sizeof(name), "glovebox/%s", f->name);
+        r = write_file(etc, name, f->data, f->len, 0644);
+    }
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "fill /etc") : 0;
 }
 
@@ -294,16 +324,38 @@ int gb_mount_dev(struct gb_box *box, struct gb_err *err)
 
 /* --- scratch --- */
 
-/* One directory of the scratch file system at its place in the root. */
-static int place_scratch(struct gb_box *box, const char *name, const char *where, mode_t mode, uint64_t attr)
+/* What of the scratch file system is seen where. The last one comes to lie on the place where the whole was
+ * put. */
+static const struct {
+    const char *name, *place;
+    mode_t mode;
+    uint64_t attr;
+} scratch_dirs[] = {{"sandbox", "sandbox", 0755, 0},
+                    {"shm", "dev/shm", 01777, MOUNT_ATTR_NOEXEC},
+                    {"tmp", "tmp", 01777, 0}};
+
+static int place_scratch(struct gb_box *box, int fs)
 {
-    AUTO_FD base = openat(box->root_fd, ".scratch", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (base < 0 || mkdirat(base, name, 0700) || fchmodat(base, name, mode, 0))
-        return -errno;
-    return show_dir(base, name, box->root_fd, where, NO_PRIVILEGE | attr);
+    int r = 0;
+    for (size_t i = 0; !r && i < ARRAY_LEN(scratch_dirs); i++)
+        if (mkdirat(fs, scratch_dirs[i].name, 0700) ||
+            fchmodat(fs, scratch_dirs[i].name, scratch_dirs[i].mode, 0))
+            r = -errno;
+    /* Only what is in the tree can be shown elsewhere. It stays there, covered: to take it away again would
+     * mean to wait for all processors (namespace_unlock). */
+    if (!r)
+        r = attach(fs, box->root_fd, "tmp");
+    for (size_t i = 0; !r && i < ARRAY_LEN(scratch_dirs); i++) {
+        AUTO_FD dir = openat(fs, scratch_dirs[i].name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        r = dir < 0 ? -errno
+                    : show_tree(dir, box->root_fd, scratch_dirs[i].place,
+                                NO_PRIVILEGE | scratch_dirs[i].attr);
+    }
+    return r;
 }
 
-/* scratch. Should: give /sandbox, /tmp and /dev/shm one common size limit and an inode limit. */
+/* scratch. Should: give /sandbox, /tmp and /dev/shm one common size limit and an inode limit. Must not: write
+ * to the root, which may be frozen already and shared with other boxes. */
 int gb_mount_scratch(struct gb_box *box, struct gb_err *err)
 {
     char size[32], inodes[32];
@@ -314,18 +366,7 @@ int gb_mount_scratch(struct gb_box *box, struct gb_err *err)
                                         {"nr_inodes", GB_WALL("scratch-inodes") ? inodes : "0"},
                                         {"mode", "0755"}};
     AUTO_FD fs = new_fs("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    int r = fs < 0                                    ? fs
-            : mkdirat(box->root_fd, ".scratch", 0755) ? -errno
-                                                      : attach(fs, box->root_fd, ".scratch");
-    if (!r)
-        r = place_scratch(box, "sandbox", "sandbox", 0755, 0);
-    if (!r)
-        r = place_scratch(box, "tmp", "tmp", 01777, 0);
-    if (!r)
-        r = place_scratch(box, "shm", "dev/shm", 01777, MOUNT_ATTR_NOEXEC);
-    if (!r && (fchdir(box->root_fd) || umount2(".scratch", MNT_DETACH) ||
-               unlinkat(box->root_fd, ".scratch", AT_REMOVEDIR)))
-        r = -errno;
+    int r = fs < 0 ? fs : place_scratch(box, fs);
     /* The supervisor measures disk use and takes output files through this descriptor. */
     if (!r)
         r = gb_channel_report(box, GB_REPORT_SCRATCH, fs, NULL);
@@ -346,7 +387,7 @@ int gb_mount_proc(struct gb_box *box, struct gb_err *err)
     AUTO_FD fs = new_fs("proc", options, ARRAY_LEN(options) - !GB_WALL("proc-subset"),
                         GB_WALL_FLAG("proc-ro", MOUNT_ATTR_RDONLY) | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                 MOUNT_ATTR_NOEXEC);
-    int r = fs < 0 ? fs : mkdirat(box->root_fd, "proc", 0755) ? -errno : attach(fs, box->root_fd, "proc");
+    int r = fs < 0 ? fs : attach(fs, box->root_fd, "proc");
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "mount a /proc of the box's own") : 0;
 }
 

@@ -102,8 +102,8 @@ int gb_process_descriptors(struct gb_box *box, struct gb_err *err)
         if (high[i] < 0)
             return gb_err_set(err, GB_ERR_LAYER, errno, "move descriptor %d", want[i]);
     }
-    AUTO_FD image = fcntl(box->image_fd, F_DUPFD_CLOEXEC, GB_INIT_CHANNEL + 1);
-    if (image < 0)
+    AUTO_FD image = box->image_fd < 0 ? -1 : fcntl(box->image_fd, F_DUPFD_CLOEXEC, GB_INIT_CHANNEL + 1);
+    if (image < 0 && box->image_fd >= 0) /* a warm interpreter has no use for it */
         return gb_err_set(err, GB_ERR_LAYER, errno, "move the image of init");
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
         if (dup2(high[i], (int)i) < 0)

@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/wall.h"
+#include "init/report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +46,8 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
         bool use;
         rlim_t value;
     } rows[] = {
-            {RLIMIT_NOFILE, "open files", GB_WALL("rlimit-files"), (rlim_t)l->open_files},
+            {RLIMIT_NOFILE, "open files", GB_WALL("rlimit-files"),
+             (rlim_t)(l->open_files + (box->warm ? GB_INIT_SPARE : 0))},
             /* 1 and not 0: a core_pattern that is a pipe ignores every limit but this (core(5)), and its
                helper is the host's root. */
             {RLIMIT_CORE, "core dumps", GB_WALL("rlimit-core"), 1},

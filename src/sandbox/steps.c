@@ -33,7 +33,7 @@ const struct gb_step gb_steps[] = {
          "the box could see and signal other processes, and outlive its end", USERNS_REMEDY, CLONE_NEWPID,
          NULL},
         {"ns-net", "network", GB_SIDE_CLONE, false, "2.6.29", "the host's network would be in reach",
-         USERNS_REMEDY, CLONE_NEWNET, NULL},
+         USERNS_REMEDY, CLONE_NEWNET, NULL, GB_SIDE_ZYGOTE, gb_net_enter},
         {"ns-ipc", "namespaces", GB_SIDE_CLONE, false, "2.6.19",
          "System V and POSIX message objects would pass data between runs", USERNS_REMEDY, CLONE_NEWIPC,
          NULL},
@@ -42,31 +42,32 @@ const struct gb_step gb_steps[] = {
 
         {"idmap", "namespaces", GB_SIDE_PARENT, false, "3.8",
          "without a map the box has no user; with a wide one it has too many", USERNS_REMEDY, 0,
-         gb_userns_map},
+         gb_userns_map, GB_SIDE_BOX, gb_userns_map_self},
         {"cgroup-join", "resources", GB_SIDE_BOX, false, "2.6.24",
          "the limits would hold for an empty cgroup", CG_REMEDY, 0, gb_cgroup_step_join},
         {"mount-private", "filesystem", GB_SIDE_BOX, false, "2.6.15",
-         "later mounts on the host would appear in the box", "", 0, gb_mount_private},
+         "later mounts on the host would appear in the box", "", 0, gb_mount_private, GB_SIDE_TEMPLATE, NULL},
         {"identity", "privilege", GB_SIDE_BOX, false, "3.8", "the program would run under an id of the host",
          USERNS_REMEDY, 0, gb_userns_identity},
         {"root", "filesystem", GB_SIDE_BOX, false, "5.2", "the program would see the host's files", "", 0,
-         gb_mount_root},
+         gb_mount_root, GB_SIDE_TEMPLATE, gb_mount_template},
         {"etc", "filesystem", GB_SIDE_BOX, false, "5.2", "the host's users and configuration would show", "",
-         0, gb_mount_etc},
+         0, gb_mount_etc, GB_SIDE_TEMPLATE, NULL},
         {"dev", "filesystem", GB_SIDE_BOX, false, "5.2", "the host's devices would be in reach", "", 0,
-         gb_mount_dev},
+         gb_mount_dev, GB_SIDE_TEMPLATE, NULL},
         {"scratch", "filesystem", GB_SIDE_BOX, false, "5.2",
          "writes would have no limit and would outlive the run", "", 0, gb_mount_scratch},
         {"proc", "filesystem", GB_SIDE_BOX, false, "5.8", "/proc would show the host and could be written",
          PROC_REMEDY, 0, gb_mount_proc},
         {"mounts", "filesystem", GB_SIDE_BOX, false, "5.2",
-         "a directory shown to the box could be changed by it", "", 0, gb_mount_extra},
+         "a directory shown to the box could be changed by it", "", 0, gb_mount_extra, GB_SIDE_TEMPLATE,
+         NULL},
         {"files", "working directory", GB_SIDE_BOX, false, "5.6", "the call's own files would be missing", "",
-         0, gb_files_put},
+         0, gb_files_put, GB_SIDE_START, NULL},
         {"pivot", "filesystem", GB_SIDE_BOX, false, "2.3.41",
-         "the host's root would still be there to climb to", "", 0, gb_mount_pivot},
+         "the host's root would still be there to climb to", "", 0, gb_mount_pivot, GB_SIDE_TEMPLATE, NULL},
         {"read-only", "filesystem", GB_SIDE_BOX, false, "2.6.26", "the box could change its own system files",
-         "", 0, gb_mount_readonly},
+         "", 0, gb_mount_readonly, GB_SIDE_TEMPLATE, NULL},
         {"ns-cgroup", "namespaces", GB_SIDE_BOX, true, "4.6", "the cgroup path would tell about the host", "",
          0, gb_cgroup_step_namespace},
         {"hostname", "namespaces", GB_SIDE_BOX, false, "2.6.19", "the host's name would show", "", 0,
@@ -139,12 +140,19 @@ static bool is_lasting(int r)
     return false;
 }
 
+/* Where a step is done for this box. */
+static enum gb_side side_of(const struct gb_box *box, const struct gb_step *step)
+{
+    return box->warm && step->warm != GB_SIDE_SAME ? step->warm : step->side;
+}
+
 static int run_one(struct gb_box *box, const struct gb_step *step, struct gb_err *err)
 {
     if (!GB_WALL(step->name))
         return GB_STEP_NOT_APPLICABLE;
-    int r = must_fail(step->name) ? gb_err_set(err, GB_ERR_LAYER, EIO, "injected failure")
-                                  : step->apply(box, err);
+    int (*apply)(struct gb_box *, struct gb_err *) =
+            box->warm && step->apply_warm ? step->apply_warm : step->apply;
+    int r = must_fail(step->name) ? gb_err_set(err, GB_ERR_LAYER, EIO, "injected failure") : apply(box, err);
     if (r >= 0)
         return r;
     if (err->code == GB_ERR_LAYER && !is_lasting(r))
@@ -164,7 +172,7 @@ static int run_one(struct gb_box *box, const struct gb_step *step, struct gb_err
 int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err)
 {
     for (unsigned i = 0; i < gb_step_count; i++) {
-        if (gb_steps[i].side != side)
+        if (side_of(box, &gb_steps[i]) != side)
             continue;
         int r = run_one(box, &gb_steps[i], err);
         if (r < 0)
@@ -188,12 +196,22 @@ uint64_t gb_steps_clone_flags(struct gb_box *box)
 {
     uint64_t flags = 0;
     for (unsigned i = 0; i < gb_step_count; i++) {
-        if (gb_steps[i].side != GB_SIDE_CLONE || !GB_WALL(gb_steps[i].name))
+        if (side_of(box, &gb_steps[i]) != GB_SIDE_CLONE || !GB_WALL(gb_steps[i].name))
             continue;
         flags |= gb_steps_clone_flag(&gb_steps[i]);
         box->receipt.applied |= (uint64_t)1 << i;
     }
     return flags;
+}
+
+uint64_t gb_steps_mask(enum gb_side side, bool warm)
+{
+    const struct gb_box box = {.warm = warm};
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < gb_step_count; i++)
+        if (side_of(&box, &gb_steps[i]) == side)
+            mask |= (uint64_t)1 << i;
+    return mask;
 }
 
 int gb_steps_check_degraded(const char *list, struct gb_err *err)

@@ -5,10 +5,15 @@
 #include "sandbox/box.h"
 
 enum gb_side {
+    GB_SIDE_SAME,    /* for `warm`: where it is done otherwise */
     GB_SIDE_PREPARE, /* supervisor, before the box exists */
     GB_SIDE_CLONE,   /* a namespace flag of the clone itself */
     GB_SIDE_PARENT,  /* supervisor, while the box sets itself up */
     GB_SIDE_BOX,     /* inside the new namespaces, before anything untrusted runs */
+    /* only where a zygote bears the box: */
+    GB_SIDE_TEMPLATE, /* the zygote, once, for all boxes to come: what they share and cannot change */
+    GB_SIDE_ZYGOTE,   /* the zygote, before each birth */
+    GB_SIDE_START,    /* PID 1, when the call comes */
 };
 
 /* A step that does not apply here (v1's move on a v2 host, say) and so is not claimed in the receipt. */
@@ -23,6 +28,9 @@ struct gb_step {
     const char *remedy;                                   /* what to do when the host refuses it */
     uint64_t clone_flag;                                  /* GB_SIDE_CLONE only */
     int (*apply)(struct gb_box *box, struct gb_err *err); /* NULL for GB_SIDE_CLONE */
+    /* For a box that a zygote bears: where, and by which function if by another. */
+    enum gb_side warm;
+    int (*apply_warm)(struct gb_box *box, struct gb_err *err);
 };
 
 extern const struct gb_step gb_steps[];
@@ -38,12 +46,18 @@ int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err);
 /* The namespace flag of one row, and those of the clone as a whole. */
 uint64_t gb_steps_clone_flag(const struct gb_step *step);
 uint64_t gb_steps_clone_flags(struct gb_box *box);
+/* The rows of that side, as a mask: for boxes that a zygote bears, or for others. */
+uint64_t gb_steps_mask(enum gb_side side, bool warm);
 /* Checks a comma list of steps to leave out if need be: each must exist and be one that may degrade. */
 int gb_steps_check_degraded(const char *list, struct gb_err *err);
 
 /* One function per step, in the file named after its mechanism. */
 int gb_userns_lease(struct gb_box *box, struct gb_err *err);
 int gb_userns_map(struct gb_box *box, struct gb_err *err);
+void gb_userns_take_zygote(struct gb_box *box);
+int gb_userns_map_zygote(struct gb_box *box, struct gb_err *err);
+uid_t gb_userns_in_zygote(const struct gb_box *box);
+int gb_userns_map_self(struct gb_box *box, struct gb_err *err);
 int gb_userns_identity(struct gb_box *box, struct gb_err *err);
 int gb_userns_forbid_nested(struct gb_box *box, struct gb_err *err);
 int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err);
@@ -51,12 +65,15 @@ int gb_cgroup_step_join(struct gb_box *box, struct gb_err *err);
 int gb_cgroup_step_namespace(struct gb_box *box, struct gb_err *err);
 int gb_mount_private(struct gb_box *box, struct gb_err *err);
 int gb_mount_root(struct gb_box *box, struct gb_err *err);
+int gb_mount_template(struct gb_box *box, struct gb_err *err);
 int gb_mount_etc(struct gb_box *box, struct gb_err *err);
 int gb_mount_dev(struct gb_box *box, struct gb_err *err);
 int gb_mount_scratch(struct gb_box *box, struct gb_err *err);
 int gb_mount_proc(struct gb_box *box, struct gb_err *err);
 int gb_mount_extra(struct gb_box *box, struct gb_err *err);
 int gb_files_put(struct gb_box *box, struct gb_err *err);
+/* Why PID 1 of a waiting box could not make the file of that number. */
+int gb_files_explain(const struct gb_box *box, uint32_t number, int error, struct gb_err *err);
 int gb_mount_pivot(struct gb_box *box, struct gb_err *err);
 int gb_mount_readonly(struct gb_box *box, struct gb_err *err);
 int gb_process_reset(struct gb_box *box, struct gb_err *err);
@@ -69,3 +86,4 @@ int gb_caps_drop(struct gb_box *box, struct gb_err *err);
 int gb_landlock_abi(void); /* 0: the kernel has none */
 int gb_landlock_apply(struct gb_box *box, struct gb_err *err);
 int gb_seccomp_apply(struct gb_box *box, struct gb_err *err);
+int gb_net_enter(struct gb_box *box, struct gb_err *err);

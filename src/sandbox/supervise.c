@@ -5,6 +5,7 @@
 #include "base/wall.h"
 #include "sandbox/channel.h"
 #include "sandbox/locks.h"
+#include "sandbox/steps.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -221,10 +222,12 @@ static void take_report(struct run *run)
 static void reap(struct run *run)
 {
     siginfo_t info;
+    run->dead = true;
+    if (run->box->zygote) /* whose child it is; it was PID 1, so with it everything else is dead */
+        return;
     while (syscall(SYS_waitid, P_PIDFD, run->box->init_fd, &info, WEXITED | __WALL, &run->rusage) < 0 &&
            errno == EINTR)
         ;
-    run->dead = true;
 }
 
 static void wait_once(struct run *run)
@@ -312,6 +315,10 @@ static void measure(struct run *run)
     u->cpu_us = (ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + ru->ru_utime.tv_usec +
                 ru->ru_stime.tv_usec;
     u->memory_peak_bytes = ru->ru_maxrss * 1024;
+    if (run->box->zygote && run->last.kind == GB_REPORT_EXIT) {
+        u->cpu_us = run->last.cpu_us;
+        u->memory_peak_bytes = run->last.memory_bytes;
+    }
     gb_cgroup_usage(&run->box->cgroup, u);
     u->disk_bytes = scratch_bytes(run);
     u->stdout_bytes = run->result->out.seen;
@@ -371,6 +378,8 @@ int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, str
     measure(&run);
     if (run.last.kind == GB_REPORT_EXEC_FAILED && !run.cause)
         return explain_exec(box, run.last.value, err);
+    if (run.last.kind == GB_REPORT_FILE_FAILED && !run.cause)
+        return gb_files_explain(box, run.last.number, run.last.value, err);
     if (run.last.kind == GB_REPORT_FAILED &&
         !run.cause) { /* init itself could not be started: arguments too long, say */
         if (err)

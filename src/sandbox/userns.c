@@ -2,6 +2,7 @@
 #include "sandbox/steps.h"
 
 #include "sandbox/channel.h"
+#include "sandbox/zygote.h"
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/wall.h"
@@ -40,6 +41,14 @@ static bool range_is_mapped(const char *map_file)
     return false;
 }
 
+static bool has_range(void)
+{
+    static int known = -1; /* of a user namespace, this cannot change */
+    if (known < 0)
+        known = range_is_mapped("/proc/self/uid_map") && range_is_mapped("/proc/self/gid_map");
+    return geteuid() == 0 && known;
+}
+
 /* Holds byte N of a file locked for as long as uid UID_FIRST + N is in use; the kernel frees it when we die.
  */
 static int lease_uid(int *ret_fd, uid_t *ret_uid)
@@ -71,7 +80,9 @@ static int lease_uid(int *ret_fd, uid_t *ret_uid)
  * receipt tells. */
 int gb_userns_lease(struct gb_box *box, struct gb_err *err)
 {
-    if (geteuid() != 0 || !range_is_mapped("/proc/self/uid_map") || !range_is_mapped("/proc/self/gid_map"))
+    if (box->lease_fd >= 0) /* of the box before, of which nothing is left */
+        return 0;
+    if (!has_range())
         return GB_STEP_NOT_APPLICABLE;
     int r = lease_uid(&box->lease_fd, &box->host_uid);
     if (r)
@@ -99,11 +110,11 @@ static int raise_oom_score(int dir, struct gb_err *err)
     return put_map(dir, "oom_score_adj", text, err);
 }
 
-/* idmap. Should: map exactly one uid and one gid. Must not: trust that /proc is procfs (CVE-2025-52881): the
- * type is checked on the descriptor that is written through. */
-int gb_userns_map(struct gb_box *box, struct gb_err *err)
+/* Writes the maps of the new process and lets it go on. Must not: trust that /proc is procfs
+ * (CVE-2025-52881): the type is checked on the descriptor that is written through. */
+static int map_process(struct gb_box *box, const char *uid_map, const char *gid_map, struct gb_err *err)
 {
-    char path[16], uid_map[48], gid_map[48];
+    char path[16];
     struct statfs fs;
     snprintf(path, sizeof(path), "%d", box->init_pid);
     AUTO_FD dir = openat(box->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -112,10 +123,6 @@ int gb_userns_map(struct gb_box *box, struct gb_err *err)
         gb_err_hint(err, "mount one there");
         return -EIO;
     }
-    snprintf(uid_map, sizeof(uid_map), "%d %u 1\n", GB_BOX_UID, box->host_uid);
-    if (!GB_WALL("idmap-one"))
-        snprintf(uid_map, sizeof(uid_map), "%d %u 1\n0 %u 1\n", GB_BOX_UID, box->host_uid, box->host_uid + 1);
-    snprintf(gid_map, sizeof(gid_map), "%d %u 1\n", GB_BOX_UID, box->host_gid);
     int r = GB_WALL("setgroups") ? put_map(dir, "setgroups", "deny", err) : 0;
     if (!r)
         r = put_map(dir, "uid_map", uid_map, err);
@@ -129,10 +136,60 @@ int gb_userns_map(struct gb_box *box, struct gb_err *err)
     return r;
 }
 
+/* idmap. Should: map exactly one uid and one gid. */
+int gb_userns_map(struct gb_box *box, struct gb_err *err)
+{
+    char uid_map[48], gid_map[48];
+    snprintf(uid_map, sizeof(uid_map), "%d %u 1\n", GB_BOX_UID, box->host_uid);
+    if (!GB_WALL("idmap-one"))
+        snprintf(uid_map, sizeof(uid_map), "%d %u 1\n0 %u 1\n", GB_BOX_UID, box->host_uid, box->host_uid + 1);
+    snprintf(gid_map, sizeof(gid_map), "%d %u 1\n", GB_BOX_UID, box->host_gid);
+    return map_process(box, uid_map, gid_map, err);
+}
+
+/* The map of a zygote: itself, and the uids that its boxes lease. */
+int gb_userns_map_zygote(struct gb_box *box, struct gb_err *err)
+{
+    char map[64];
+    int n = snprintf(map, sizeof(map), "0 %u 1\n", box->host_uid);
+    if (box->host_uid == GB_ZYGOTE_UID)
+        snprintf(map + n, sizeof(map) - (size_t)n, "1 %u %u\n", UID_FIRST, UID_COUNT);
+    return map_process(box, map, map, err);
+}
+
+/* Does the supervisor have a uid range? Then a zygote gets a uid beside it. */
+void gb_userns_take_zygote(struct gb_box *box)
+{
+    if (has_range())
+        box->host_uid = box->host_gid = GB_ZYGOTE_UID;
+}
+
+/* Which uid, as the zygote sees it, the box runs under on the host. */
+uid_t gb_userns_in_zygote(const struct gb_box *box)
+{
+    return box->lease_fd >= 0 ? box->host_uid - UID_FIRST + 1 : 0;
+}
+
+/* idmap, where a zygote bears the box: as the one uid that it was born under, it may map itself to that. */
+int gb_userns_map_self(struct gb_box *box, struct gb_err *err)
+{
+    char map[48];
+    AUTO_FD dir = openat(box->proc_fd, "self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(map, sizeof(map), "%d %u 1\n", GB_BOX_UID, box->host_uid);
+    int r = dir < 0 ? gb_err_set(err, GB_ERR_LAYER, errno, "open /proc/self") : 0;
+    if (!r && GB_WALL("setgroups"))
+        r = put_map(dir, "setgroups", "deny", err);
+    if (!r)
+        r = put_map(dir, "uid_map", map, err);
+    if (!r)
+        r = put_map(dir, "gid_map", map, err);
+    return r;
+}
+
 /* identity. Should: become the one mapped user. */
 int gb_userns_identity(struct gb_box *box, struct gb_err *err)
 {
-    if (gb_channel_await(box, GB_GO_MAPPED))
+    if (!box->warm && gb_channel_await(box, GB_GO_MAPPED))
         return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "wait for the id maps");
     /* Raw calls: the C library's would try to tell the supervisor's other threads, of which this process has
      * only the memory. */

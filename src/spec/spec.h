@@ -41,6 +41,8 @@ struct gb_spec {
     size_t mount_count;
     const char *const *outputs; /* names or globs beneath /sandbox that are brought back */
     size_t output_count;
+    const struct gb_file *shown; /* files that a zygote shows its boxes in /etc/glovebox */
+    size_t shown_count;
     const char *rootfs;        /* a root file system tree, or NULL for the host's system directories */
     const char *cgroup_parent; /* where the box's cgroup goes, or NULL to choose */
     const char *degraded;      /* comma list of steps that may be left out if the host cannot give them */

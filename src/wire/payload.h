@@ -6,22 +6,11 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "init/report.h"
 #include "spec/spec.h"
 
 #define GB_PAYLOAD_BYTES   ((size_t)80 << 20)
-#define GB_PAYLOAD_STRINGS 1024 /* of each kind */
 #define GB_PAYLOAD_FILES   256
-
-enum gb_item_kind {
-    GB_ITEM_ARG = 1, /* NUL-terminated */
-    GB_ITEM_ENV,     /* NAME=VALUE, NUL-terminated */
-    GB_ITEM_OUTPUT,  /* a name or glob, NUL-terminated */
-    GB_ITEM_NAME,    /* a file's name, NUL-terminated; its bytes or a reason follow */
-    GB_ITEM_DATA,    /* the bytes of the file named before */
-    GB_ITEM_PROGRAM, /* the same, executable */
-    GB_ITEM_SKIPPED, /* why the file named before did not come back, NUL-terminated */
-    GB_ITEM_KINDS
-};
 
 /* Appends one item; strings with their NUL. */
 void gb_payload_add(struct gb_buf *b, enum gb_item_kind kind, const void *data, size_t len);

@@ -1,0 +1,390 @@
+#include "init/attend.h"
+
+#include "init/call.h"
+#include "init/report.h"
+
+#include <stddef.h>
+
+#define EINTR           4
+#define ENOENT          2
+#define EEXIST          17
+#define EINVAL          22
+#define ENOTDIR         20
+#define SIGCHLD         17
+#define SIG_SETMASK     2
+#define WALL            0x40000000
+#define O_WRONLY        1
+#define O_CREAT         0100
+#define O_EXCL          0200
+#define O_CLOEXEC       02000000
+#define O_NONBLOCK      04000
+#define F_DUPFD_CLOEXEC 1030
+#define PROT_READ       1
+#define PROT_WRITE      2
+#define MAP_PRIVATE     2
+#define SEEK_END        2
+#define POLLIN          1
+#define SOL_SOCKET      1
+#define SCM_RIGHTS      1
+#define PATH_BYTES      4096
+#define RLIMIT_NOFILE   7
+
+void gb_init_quit(int code)
+{
+    for (;;)
+        gb_call(__NR_exit_group, code, 0, 0, 0, 0);
+}
+
+static struct gb_report report;
+static long channel = GB_INIT_CHANNEL;
+static int waits; /* it was there before its call */
+
+static void tell(enum gb_report_kind kind, long value)
+{
+    report.kind = (int32_t)kind;
+    report.value = (int32_t)value;
+    gb_call(__NR_write, channel, (long)&report, sizeof(report), 0, 0);
+}
+
+static size_t length(const char *s)
+{
+    size_t n = 0;
+    while (s[n])
+        n++;
+    return n;
+}
+
+/* --- starting a program --- */
+
+static const char *path_of(char **env)
+{
+    for (; *env; env++)
+        if ((*env)[0] == 'P' && (*env)[1] == 'A' && (*env)[2] == 'T' && (*env)[3] == 'H' && (*env)[4] == '=')
+            return *env + 5;
+    return "";
+}
+
+static int has_slash(const char *s)
+{
+    for (; *s; s++)
+        if (*s == '/')
+            return 1;
+    return 0;
+}
+
+/* As execvp: tries each directory of PATH; the most telling error wins. Returns the errno if nothing could be
+ * started. */
+static long execute(char **argv, char **env)
+{
+    static char full[PATH_BYTES];
+    if (has_slash(argv[0]))
+        return -gb_call(__NR_execve, (long)argv[0], (long)argv, (long)env, 0, 0);
+    long seen = ENOENT;
+    for (const char *p = path_of(env); *p;) {
+        size_t n = 0;
+        for (; *p && *p != ':' && n < PATH_BYTES - 2; p++)
+            full[n++] = *p;
+        while (*p && *p != ':')
+            p++;
+        if (*p)
+            p++;
+        full[n++] = '/';
+        for (const char *s = argv[0]; *s && n < PATH_BYTES - 1; s++)
+            full[n++] = *s;
+        full[n] = '\0';
+        long error = -gb_call(__NR_execve, (long)full, (long)argv, (long)env, 0, 0);
+        if (error != ENOENT && error != ENOTDIR)
+            seen = error;
+    }
+    return seen;
+}
+
+void gb_init_give_back(void)
+{
+    unsigned long limit[2];
+    if (gb_call(__NR_prlimit64, 0, RLIMIT_NOFILE, 0, (long)limit, 0))
+        gb_init_quit(127);
+    limit[0] -= GB_INIT_SPARE;
+    limit[1] -= GB_INIT_SPARE;
+    if (gb_call(__NR_prlimit64, 0, RLIMIT_NOFILE, (long)limit, 0, 0))
+        gb_init_quit(127);
+}
+
+long gb_init_spawn(char **argv, char **env, int words)
+{
+    long child = gb_call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        channel = gb_call(__NR_fcntl, GB_INIT_CHANNEL, F_DUPFD_CLOEXEC, GB_INIT_CONTROL + 1, 0, 0);
+        if (waits)
+            gb_init_give_back();
+        if (words >= 0)
+            gb_call(__NR_dup3, words, GB_INIT_CHANNEL, 0, 0, 0);
+        gb_call(__NR_close_range, words >= 0 ? GB_INIT_WORDS : GB_INIT_CHANNEL, GB_INIT_CONTROL, 0, 0, 0);
+        tell(GB_REPORT_EXEC_FAILED, execute(argv, env));
+        gb_init_quit(127);
+    }
+    if (child < 0)
+        tell(GB_REPORT_EXEC_FAILED, -child);
+    return child < 0 ? -1 : child;
+}
+
+/* --- the call that comes to a waiting box --- */
+
+static struct {
+    char *argv[GB_PAYLOAD_STRINGS + 1], *env[GB_PAYLOAD_STRINGS + 1];
+    size_t argc, envc, words; /* words: of the environment that came with the call; they stand first */
+    uint32_t files;
+} call;
+
+/* The word, and the payloads that come with it; exits if there is nobody to say it. Returns their number. */
+static int receive(int *fds)
+{
+    char word = 0;
+    struct {
+        size_t len;
+        int level, type, fd[GB_GO_PAYLOADS];
+    } control = {0};
+    struct {
+        char *base;
+        size_t len;
+    } iov = {&word, 1};
+    struct {
+        void *name;
+        uint32_t name_len;
+        void *iov;
+        size_t iov_len;
+        void *control;
+        size_t control_len;
+        int flags;
+    } msg = {.iov = &iov, .iov_len = 1};
+    long n;
+    do {
+        msg.control = &control;
+        msg.control_len = sizeof(control);
+        n = gb_call(__NR_recvmsg, GB_INIT_CHANNEL, (long)&msg, 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
+    } while (n == -EINTR);
+    const size_t head = offsetof(__typeof__(control), fd);
+    if (n != 1 || word != GB_GO_START || msg.control_len < head || control.level != SOL_SOCKET ||
+        control.type != SCM_RIGHTS)
+        gb_init_quit(1);
+    const int count = (int)((control.len - head) / sizeof(int));
+    for (int i = 0; i < count; i++)
+        fds[i] = control.fd[i];
+    return count;
+}
+
+/* Makes the directories on the way to a file. */
+static void make_parents(char *name)
+{
+    for (char *p = name; *p; p++)
+        if (*p == '/') {
+            *p = '\0';
+            gb_call(__NR_mkdirat, GB_AT_FDCWD, (long)name, 0755, 0, 0);
+            *p = '/';
+        }
+}
+
+/* In an empty directory that nobody else can see yet, so that a name leads where it says. */
+static long put_file(char *name, const char *data, size_t len, long mode)
+{
+    make_parents(name);
+    const long fd =
+            gb_call(__NR_openat, GB_AT_FDCWD, (long)name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode, 0);
+    long r = fd < 0 ? fd : 0;
+    while (r >= 0 && len) {
+        r = gb_call(__NR_write, fd, (long)data, (long)len, 0, 0);
+        if (r == -EINTR)
+            r = 0;
+        if (r > 0) {
+            data += r;
+            len -= (size_t)r;
+        }
+    }
+    if (fd >= 0)
+        gb_call(__NR_close, fd, 0, 0, 0, 0);
+    return r < 0 ? -r : 0;
+}
+
+static void fail_file(long error)
+{
+    report.number = call.files;
+    tell(GB_REPORT_FILE_FAILED, error);
+    gb_init_quit(1);
+}
+
+/* The supervisor has checked it; here nothing is trusted but the lengths' own bounds. The mapping is private,
+ * and stays: argv and env point into it. */
+static void take_payload(int fd)
+{
+    const long bytes = gb_call(__NR_lseek, fd, 0, SEEK_END, 0, 0);
+    char *map = bytes > 0 ? (char *)gb_call6(__NR_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0)
+                          : NULL;
+    char *name = NULL;
+    gb_call(__NR_close, fd, 0, 0, 0, 0);
+    if (bytes > 0 && (unsigned long)map > -4096UL)
+        fail_file(-(long)map);
+    for (long at = 0; bytes - at >= 8;) {
+        uint32_t head[2];
+        __builtin_memcpy(head, map + at, sizeof(head));
+        char *const data = map + at + 8;
+        at += 8;
+        if (head[1] > (unsigned long)(bytes - at))
+            fail_file(EINVAL);
+        at += head[1];
+        if (head[0] == GB_ITEM_ARG && call.argc < GB_PAYLOAD_STRINGS)
+            call.argv[call.argc++] = data;
+        else if (head[0] == GB_ITEM_ENV && call.envc < GB_PAYLOAD_STRINGS)
+            call.env[call.envc++] = data;
+        else if (head[0] == GB_ITEM_NAME)
+            name = data;
+        else if (name && (head[0] == GB_ITEM_DATA || head[0] == GB_ITEM_PROGRAM)) {
+            const long error = put_file(name, data, head[1], head[0] == GB_ITEM_PROGRAM ? 0755 : 0644);
+            if (error)
+                fail_file(error);
+            call.files++;
+            name = NULL;
+        }
+    }
+}
+
+static int same_name(const char *a, const char *b)
+{
+    for (; *a == *b; a++, b++)
+        if (*a == '=')
+            return 1;
+    return 0;
+}
+
+/* The environment of every box, but for what the call replaces. */
+static void add_env(char **base)
+{
+    for (; *base && call.envc < GB_PAYLOAD_STRINGS; base++) {
+        int replaced = 0;
+        for (size_t i = 0; i < call.words; i++)
+            replaced |= same_name(*base, call.env[i]);
+        if (!replaced)
+            call.env[call.envc++] = *base;
+    }
+}
+
+static void write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        const long n = gb_call(__NR_write, fd, (long)data, (long)len, 0, 0);
+        if (n == -EINTR)
+            continue;
+        if (n <= 0) /* it has died while it waited: its end is reported as any other */
+            return;
+        data += n;
+        len -= (size_t)n;
+    }
+}
+
+/* Their number, then the words, each with its NUL. What fits into one write goes in one: it wakes the reader
+ * once. */
+static void send_words(int control)
+{
+    static char text[PATH_BYTES];
+    char digits[8];
+    size_t n = 0, at = sizeof(digits);
+    digits[--at] = '\0';
+    size_t rest = call.argc;
+    do
+        digits[--at] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    while (at < sizeof(digits))
+        text[n++] = digits[at++];
+    for (size_t i = 0; i < call.argc + call.words; i++) {
+        const char *word = i < call.argc ? call.argv[i] : call.env[i - call.argc];
+        const size_t len = length(word) + 1;
+        if (len > sizeof(text) - n) {
+            write_all(control, text, n);
+            n = 0;
+        }
+        if (len > sizeof(text)) {
+            write_all(control, word, len);
+            continue;
+        }
+        for (size_t k = 0; k < len; k++)
+            text[n + k] = word[k];
+        n += len;
+    }
+    write_all(control, text, n);
+    gb_call(__NR_close, control, 0, 0, 0, 0);
+}
+
+void gb_init_wait(void)
+{
+    waits = 1;
+}
+
+long gb_init_await(char **env, const struct gb_init_waiting *waiting)
+{
+    int fds[GB_GO_PAYLOADS];
+    const int count = receive(fds);
+    for (int i = 0; i < count; i++)
+        take_payload(fds[i]);
+    call.words = call.envc;
+    if (waiting) {
+        send_words(waiting->control);
+        return waiting->pid;
+    }
+    add_env(env);
+    return gb_init_spawn(call.argv, call.env, -1);
+}
+
+/* --- until the end --- */
+
+static int64_t to_us(const long *time)
+{
+    return (int64_t)time[0] * 1000000 + time[1];
+}
+
+static void reap(long program, long options)
+{
+    for (;;) {
+        int status = 0;
+        long usage[18] = {0}; /* struct rusage: two times, then the resident set in KiB */
+        const long pid = gb_call(__NR_wait4, -1, (long)&status, WALL | options, (long)usage, 0);
+        if (pid == program) {
+            report.cpu_us = to_us(usage) + to_us(usage + 2);
+            report.memory_bytes = (int64_t)usage[4] * 1024;
+            tell(GB_REPORT_EXIT, status);
+            gb_init_quit(0);
+        }
+        if (pid == 0)
+            return;
+        if (pid < 0 && pid != -EINTR)
+            gb_init_quit(1);
+    }
+}
+
+void gb_init_attend(long program, int watch)
+{
+    if (program < 0)
+        gb_init_quit(1);
+    for (int fd = 0; fd < 3; fd++)
+        gb_call(__NR_close, fd, 0, 0, 0, 0);
+    if (!watch)
+        reap(program, 0);
+    /* Our parent is the zygote, not the supervisor, so the kernel does not tell us of that one's death: the
+     * channel does. */
+    const unsigned long mask = 1UL << (SIGCHLD - 1);
+    gb_call(__NR_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask), 0);
+    const long signals = gb_call(__NR_signalfd4, -1, (long)&mask, sizeof(mask), O_CLOEXEC | O_NONBLOCK, 0);
+    struct {
+        int fd;
+        short events, revents;
+    } p[] = {{(int)signals, POLLIN, 0}, {GB_INIT_CHANNEL, POLLIN, 0}};
+    char info[1024];
+    if (signals < 0)
+        gb_init_quit(1);
+    for (;;) {
+        reap(program, 1 /* WNOHANG */);
+        gb_call(__NR_ppoll, (long)p, 2, 0, 0, 0);
+        if (p[1].revents) /* nothing more is ever said to us */
+            gb_init_quit(1);
+        while (gb_call(__NR_read, signals, (long)info, sizeof(info), 0, 0) > 0)
+            ;
+    }
+}

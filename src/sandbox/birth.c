@@ -1,0 +1,261 @@
+/* In the zygote: bearing boxes. */
+#include "sandbox/birth.h"
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "base/wall.h"
+#include "init/attend.h"
+#include "sandbox/channel.h"
+#include "sandbox/steps.h"
+#include "sandbox/zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NETS    1024 /* boxes that live at once */
+#define REAP_MS 1000 /* the dead are looked for before each birth, and when there is none for this long */
+
+/* Network namespaces. To make one costs more than all the rest of a box, so they are used again: by one box
+ * at a time, and by the next only when no process of the one before is left. A box owns no right over the one
+ * it is in and can make no socket in it but unix ones, so that it leaves nothing behind. */
+static struct net {
+    int fd;
+    pid_t user; /* 0: free */
+} nets[NETS];
+static unsigned net_count;
+
+static struct net *taken; /* by the box that is about to be born */
+
+static struct net *free_net(void)
+{
+    for (unsigned i = 0; i < net_count; i++)
+        if (!nets[i].user)
+            return &nets[i];
+    return NULL;
+}
+
+static int make_net(int proc_fd)
+{
+    if (net_count == NETS)
+        return -EAGAIN;
+    if (net_count && unshare(CLONE_NEWNET)) /* the first is the one that the zygote was born in */
+        return -errno;
+    int fd = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    nets[net_count++] = (struct net){.fd = fd};
+    return 0;
+}
+
+/* ns-net, where a zygote bears the box. Should: put the box into a network namespace that nobody else is in
+ * and that has nothing but a loopback device that is down. */
+int gb_net_enter(struct gb_box *box, struct gb_err *err)
+{
+    int r = free_net() ? 0 : make_net(box->proc_fd);
+    if (r)
+        return gb_err_set(err, GB_ERR_LAYER, -r, "make a network namespace");
+    taken = free_net();
+    if (setns(taken->fd, CLONE_NEWNET))
+        return gb_err_set(err, GB_ERR_LAYER, errno, "enter a network namespace");
+    return 0;
+}
+
+static unsigned reap(void)
+{
+    unsigned alive = 0;
+    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0;)
+        for (unsigned i = 0; i < net_count; i++)
+            if (nets[i].user == pid)
+                nets[i].user = 0;
+    for (unsigned i = 0; i < net_count; i++)
+        alive += nets[i].user != 0;
+    return alive;
+}
+
+/* --- in the new box --- */
+
+void gb_birth_execute(char *const *argv, char *const *env)
+{
+    char full[4096];
+    if (strchr(argv[0], '/')) {
+        execve(argv[0], argv, env);
+        return;
+    }
+    for (const char *p = GB_BOX_PATH; *p;) {
+        const size_t len = strcspn(p, ":");
+        snprintf(full, sizeof(full), "%.*s/%s", (int)len, p, argv[0]);
+        execve(full, argv, env);
+        p += len + (p[len] == ':');
+    }
+}
+
+/* Executes init, and perhaps has it start what waits in the box. */
+static void execute_init(const struct gb_nursery *n, struct gb_box *box, struct gb_err *err)
+{
+    static const char *const nobody[] = {"", NULL};
+    const int image = GB_INIT_CONTROL + 1;
+    int ends[2];
+    if ((box->image_fd != image && dup3(box->image_fd, image, O_CLOEXEC) < 0) ||
+        close_range(image + 1, ~0U, 0) || close_range(GB_INIT_CHANNEL + 1, (unsigned)image - 1, 0) ||
+        (n->ahead && pipe2(ends, 0))) {
+        gb_err_set(err, GB_ERR_INTERNAL, errno, "place the descriptors of init");
+        return;
+    }
+    execveat(image, "", (char *const *)(n->ahead ? n->ahead : nobody), (char *const *)gb_spec_env,
+             AT_EMPTY_PATH);
+    gb_err_set(err, GB_ERR_INTERNAL, errno, "start init");
+}
+
+/* PID 1. Returns only in what `born` has forked. */
+static void grow(const struct gb_nursery *n, struct gb_box *box)
+{
+    struct gb_err err = {0};
+    struct gb_init_waiting waiting = {-1, -1};
+    if (GB_WALL("umask"))
+        umask(022);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the change of uid has made our own id maps root's */
+    box->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* of our own copy of the mounts */
+    int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
+                             : gb_steps_run(box, GB_SIDE_BOX, &err);
+    if (!r && !n->born) {
+        if (!gb_channel_report(box, GB_REPORT_READY, -1, NULL))
+            execute_init(n, box, &err);
+    } else if (!r) {
+        /* No exec closes them here. */
+        if (close_range(GB_INIT_CHANNEL + 1, ~0U, 0))
+            _exit(1);
+        waiting.pid = n->born(n->context, &waiting.control);
+        if (waiting.pid == 0)
+            return;
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
+        prctl(PR_SET_NAME, "glovebox-init", 0, 0, 0);
+        if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, -1, NULL))
+            gb_init_attend(gb_init_await(NULL, &waiting), 1);
+        gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
+    }
+    gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
+    _exit(1);
+}
+
+/* --- births --- */
+
+static int receive(int socket, struct gb_birth *ret, int *fds, unsigned *ret_count)
+{
+    struct iovec iov = {ret, sizeof(*ret)};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int) * GB_BIRTH_FDS)];
+    } control;
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    ssize_t got = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+    *ret_count = 0;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        *ret_count = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(fds, CMSG_DATA(c), *ret_count * sizeof(int));
+    }
+    ret->degraded[sizeof(ret->degraded) - 1] = '\0';
+    return got == (ssize_t)sizeof(*ret) && *ret_count >= 4 ? 0 : got == 0 ? -EPIPE : -EPROTO;
+}
+
+static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb_birth *birth, const int *fds,
+                 unsigned count)
+{
+    box->warm = true;
+    box->proc_fd = n->proc_fd;
+    box->image_fd = n->image_fd;
+    box->host_uid = box->host_gid = birth->uid;
+    box->box_channel = fds[0];
+    for (int i = 0; i < 3; i++)
+        box->box_stdio[i] = fds[1 + i];
+    box->cgroup.version = birth->cgroup_version;
+    for (unsigned i = 4; i < count; i++)
+        *(birth->cgroup_version == 2 ? &box->cgroup.fd[0] : &box->cgroup.tasks_fd[i - 4]) = fds[i];
+}
+
+/* As the uid that the box will have, since only under its own uid may it map itself. Our user namespace has
+ * that uid, and the right to become it and to come back is ours. */
+static long clone_as(struct gb_box *box, struct clone_args *args)
+{
+    if (syscall(SYS_setresgid, -1, box->host_gid, -1) || syscall(SYS_setresuid, -1, box->host_uid, -1))
+        return -1;
+    long pid = gb_sys_clone3(args);
+    if (pid == 0)
+        return 0;
+    const int error = errno;
+    if (syscall(SYS_setresuid, -1, 0, -1) || syscall(SYS_setresgid, -1, 0, -1))
+        _exit(1);
+    errno = error;
+    return pid;
+}
+
+/* Bears one box. Returns 0 only in what waits in it. */
+static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const int *fds, unsigned count)
+{
+    const struct gb_spec spec = {.limits = birth->limits,
+                                 .degraded = *birth->degraded ? birth->degraded : NULL};
+    struct gb_err err = {0};
+    struct gb_box box;
+    gb_box_init(&box, &spec);
+    fill(&box, n, birth, fds, count);
+    AUTO_FD pidfd = -1;
+    taken = NULL;
+    int r = gb_steps_run(&box, GB_SIDE_ZYGOTE, &err);
+    struct clone_args args = {.flags = gb_steps_clone_flags(&box) | CLONE_PIDFD,
+                              .pidfd = (uint64_t)(uintptr_t)&pidfd};
+    if (box.cgroup.version == 2) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)box.cgroup.fd[0];
+    }
+    long pid = r ? -1 : clone_as(&box, &args);
+    if (pid == 0) {
+        grow(n, &box);
+        return 0;
+    }
+    if (!r && pid < 0)
+        gb_err_set(&err, errno == EAGAIN || errno == ENOMEM ? GB_ERR_BUSY : GB_ERR_LAYER, errno,
+                   "bear a box");
+    if (pid > 0 && taken)
+        taken->user = (pid_t)pid;
+    (void)gb_channel_report(&box, pid > 0 ? GB_REPORT_BORN : GB_REPORT_FAILED, pidfd, &err);
+    return -1;
+}
+
+bool gb_nursery_serve(struct gb_nursery *n)
+{
+    struct gb_birth birth;
+    int fds[GB_BIRTH_FDS];
+    unsigned count;
+    for (bool open = true;;) {
+        const unsigned alive = reap();
+        if (!open && !alive)
+            return false;
+        struct pollfd p = {.fd = open ? n->socket : -1, .events = POLLIN};
+        if (poll(&p, 1, alive ? REAP_MS : -1) <= 0 || !p.revents)
+            continue;
+        int r = receive(n->socket, &birth, fds, &count);
+        if (!r) {
+            reap();
+            r = bear(n, &birth, fds, count);
+            if (!r)
+                return true;
+        } else if (r == -EPIPE)
+            open = false;
+        for (unsigned i = 0; i < count; i++)
+            close(fds[i]);
+    }
+}

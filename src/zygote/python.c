@@ -1,0 +1,184 @@
+/* _glovebox: the extension by which a warm Python becomes a zygote. On the stable ABI, so that one build is
+ * right for every interpreter that a profile may name.
+ *
+ * wait() turns the interpreter into a server that bears boxes (sandbox/birth.c), and returns in each of its
+ * boxes, once, when the call has come. The zygote itself never comes back to Python. */
+#define Py_LIMITED_API 0x03090000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "init/attend.h"
+#include "init/report.h"
+#include "sandbox/zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORDS_MOST ((size_t)8 << 20) /* no payload has more */
+
+/* What the steps of a box reset, because no process should inherit it, and an interpreter needs again. */
+static struct {
+    struct sigaction action[NSIG];
+    char name[16];
+    int words; /* the reading end */
+} kept;
+
+static void keep_state(void)
+{
+    for (int sig = 1; sig < NSIG; sig++)
+        if (sigaction(sig, NULL, &kept.action[sig]))
+            kept.action[sig].sa_handler = SIG_DFL;
+    prctl(PR_GET_NAME, kept.name, 0, 0, 0);
+    prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0);
+}
+
+static void restore_state(void)
+{
+    for (int sig = 1; sig < NSIG; sig++)
+        if (kept.action[sig].sa_handler != SIG_DFL)
+            (void)sigaction(sig, &kept.action[sig], NULL);
+    prctl(PR_SET_NAME, kept.name, 0, 0, 0);
+}
+
+/* In PID 1 of a box: forks the interpreter that waits. */
+static long born(void *context, int *ret_control)
+{
+    int ends[2];
+    (void)context;
+    if (pipe2(ends, O_CLOEXEC))
+        return -1;
+    PyOS_BeforeFork();
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(GB_INIT_CHANNEL);
+        close(ends[1]);
+        kept.words = ends[0];
+        gb_init_give_back();
+        restore_state();
+        PyOS_AfterFork_Child();
+        return 0;
+    }
+    close(ends[0]);
+    *ret_control = ends[1];
+    return pid;
+}
+
+/* --- the words of the call: how many arguments, the arguments, the environment, each with its NUL --- */
+
+static char *read_words(size_t *ret_len)
+{
+    size_t size = 16384, len = 0;
+    char *text = malloc(size);
+    while (text) {
+        ssize_t n = read(kept.words, text + len, size - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+        if (len < size)
+            continue;
+        char *more = size < WORDS_MOST ? realloc(text, size *= 2) : NULL;
+        if (!more)
+            free(text);
+        text = more;
+    }
+    close(kept.words);
+    *ret_len = len;
+    return text;
+}
+
+static int add_word(PyObject *list, const char *word, size_t len)
+{
+    PyObject *text = PyUnicode_DecodeFSDefaultAndSize(word, (Py_ssize_t)len);
+    int r = text ? PyList_Append(list, text) : -1;
+    Py_XDECREF(text);
+    return r;
+}
+
+static PyObject *parse_words(const char *text, size_t len)
+{
+    PyObject *argv = PyList_New(0), *env = PyList_New(0), *pair = NULL;
+    long left = -1; /* arguments; the first word says how many */
+    int r = argv && env ? 0 : -1;
+    for (size_t at = 0, end; !r && at < len; at = end + 1) {
+        end = at + strnlen(text + at, len - at);
+        if (left < 0)
+            left = strtol(text + at, NULL, 10);
+        else
+            r = add_word(left-- > 0 ? argv : env, text + at, end - at);
+        left = left < 0 ? 0 : left;
+    }
+    if (!r)
+        pair = PyTuple_Pack(2, argv, env);
+    Py_XDECREF(argv);
+    Py_XDECREF(env);
+    return pair;
+}
+
+/* --- wait() --- */
+
+static int thread_count(void)
+{
+    struct stat st;
+    return fstatat(GB_ZYGOTE_PROC, "self/task", &st, 0) ? -1 : (int)st.st_nlink - 2;
+}
+
+/* A clone has one thread. Libraries that keep some of their own (OpenBLAS does) put them away before a fork
+ * and start new ones when they need them, if one asks the way they expect: by fork(). */
+static int put_threads_away(void)
+{
+    if (thread_count() == 1)
+        return 0;
+    PyOS_BeforeFork();
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    PyOS_AfterFork_Parent();
+    if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+        return -1;
+    return thread_count() == 1 ? 0 : -1;
+}
+
+static PyObject *wait_for_call(PyObject *self, PyObject *none)
+{
+    struct gb_nursery n = {
+            .socket = GB_ZYGOTE_SOCKET, .proc_fd = GB_ZYGOTE_PROC, .image_fd = -1, .born = born};
+    size_t len = 0;
+    (void)self;
+    (void)none;
+    if (put_threads_away())
+        return PyErr_Format(PyExc_RuntimeError,
+                            "%d threads run: a module that was preloaded has started some, and they would be "
+                            "missing in every box",
+                            thread_count());
+    keep_state();
+    if (!gb_nursery_serve(&n))
+        _exit(0);
+    char *text = read_words(&len);
+    if (!len) /* nobody will come any more */
+        _exit(1);
+    PyObject *pair = text ? parse_words(text, len) : PyErr_NoMemory();
+    free(text);
+    return pair;
+}
+
+static PyMethodDef methods[] = {
+        {"wait", wait_for_call, METH_NOARGS,
+         "Bears boxes. Returns in each of them, when its call has come: (argv, environment)."},
+        {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {
+        PyModuleDef_HEAD_INIT, "_glovebox", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__glovebox(void);
+__attribute__((visibility("default"))) PyObject *PyInit__glovebox(void)
+{
+    return PyModule_Create(&module);
+}
