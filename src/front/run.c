@@ -330,7 +330,9 @@ int run_start(struct call *call, bool probe, struct gb_err *err)
         return gb_err_set(err, GB_ERR_BUSY, -r, "prepare a box");
     }
     struct gb_msg_run m = {.limits = call->request.limits,
-                           .flags = probe ? GB_RUN_PROBE : 0,
+                           .flags = probe               ? GB_RUN_PROBE
+                                    : call->run.reports ? GB_RUN_START_CODE
+                                                        : 0,
                            .runtime = rt ? (uint32_t)(rt - gb_runtimes) + 1 : 0,
                            .payload_bytes = call->request.payload.len};
     snprintf(m.id, sizeof(m.id), "%s", call->id);
