@@ -118,6 +118,12 @@ bool gb_text_is_relative_name(const char *name)
     return true;
 }
 
+bool gb_text_is_like(const char *name, const char *pattern)
+{
+    const size_t len = strlen(pattern);
+    return len && pattern[len - 1] == '*' ? !strncmp(name, pattern, len - 1) : !strcmp(name, pattern);
+}
+
 bool gb_text_in_list(const char *list, const char *word)
 {
     size_t len = strlen(word);

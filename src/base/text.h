@@ -36,5 +36,7 @@ bool gb_text_is_relative_name(const char *name);
 /* How many letters must be added, removed, or changed to make one of the other; SIZE_MAX if one has more than
  * GB_TEXT_DISTANCE. */
 size_t gb_text_distance(const char *a, const char *b);
+/* Is it this name, or, where the pattern ends with *, one that begins so? */
+bool gb_text_is_like(const char *name, const char *pattern);
 /* Is `word` one of the comma-separated words of `list`? */
 bool gb_text_in_list(const char *list, const char *word);

@@ -28,6 +28,15 @@ static const char *check_limits(const struct gb_config *config, struct gb_err *e
     return NULL;
 }
 
+static const char *check_pool(const struct gb_config *config, struct gb_err *err)
+{
+    if (config->pool.low <= config->pool.high)
+        return NULL;
+    gb_err_set(err, GB_ERR_CONFIG, 0, "%lld is above pool.high, which is %lld; raise that too",
+               (long long)config->pool.low, (long long)config->pool.high);
+    return "pool.low";
+}
+
 static bool is_twice(const struct gb_config_address *all, size_t last)
 {
     for (size_t i = 0; i < last; i++)
@@ -112,7 +121,7 @@ static const char *check_keys(const struct gb_config *config, struct gb_err *err
 }
 
 static const char *(*const checks[])(const struct gb_config *config, struct gb_err *err) = {
-        check_limits, check_listen, check_tls, check_keys};
+        check_limits, check_pool, check_listen, check_tls, check_keys};
 
 int gb_config_check(const struct gb_config *config, struct gb_err *err)
 {

@@ -189,6 +189,21 @@ static int64_t boxes_for_host(void)
     return cpus < 2 ? 4 : cpus > 2048 ? 4096 : 2 * cpus;
 }
 
+#define POOL_HIGH_MOST 64 /* unless asked for: each box that waits is memory that nobody uses */
+
+/* Of two marks that contradict each other, the one that nobody has set gives way. */
+static void finish_pool(struct gb_config *config)
+{
+    int64_t *low = &config->pool.low, *high = &config->pool.high;
+    if (*high == GB_COMPUTED) {
+        *high = config->boxes.running < POOL_HIGH_MOST ? config->boxes.running : POOL_HIGH_MOST;
+        if (*high < *low && gb_config_origin(config, "pool.low"))
+            *high = *low;
+    }
+    if (*low > *high && !gb_config_origin(config, "pool.low"))
+        *low = *high;
+}
+
 /* The text of a variable if it is an absolute path, as everybody wants it who defines such variables; of a
  * list, which systemd may give, the first. NULL if there is none. */
 static char *directory(const char *variable, const char *below)
@@ -238,6 +253,7 @@ int gb_config_finish(struct gb_config *config, struct gb_err *err)
 {
     if (config->boxes.running == GB_COMPUTED)
         config->boxes.running = boxes_for_host();
+    finish_pool(config);
     if (!config->state_dir)
         config->state_dir = default_state_dir();
     if (!config->runtime_dir)

@@ -52,6 +52,11 @@ struct gb_config {
     struct {
         int64_t running, queued, wait_ms; /* boxes at once, calls that wait, and how long */
     } boxes;
+    struct {
+        int64_t low, high;    /* boxes of each kind that wait: at rest, and at most; high 0: none ever */
+        int64_t idle_ms;      /* so long without a call is rest */
+        int64_t zygote_boxes; /* so many come from one zygote */
+    } pool;
     struct gb_limits limits, ceilings;
     enum gb_screen_action screen;
     bool sanitise;

@@ -315,6 +315,19 @@ bool decide_again(struct call *call)
 
 /* --- what runs --- */
 
+/* The kind of box that can serve it: one whose interpreter waits, unless the call sets a variable that this
+ * would have had to know when it started. Those that we add ourselves are known to it. */
+static uint64_t pool_of(const struct call *call)
+{
+    enum gb_pool_kind kind = gb_pool_kind_for(call->request.runtime);
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(call->request.json, "env"), name, value)
+        if (!gb_pool_takes_env(kind, name))
+            kind = GB_POOL_PLAIN;
+    return call->profile->pool_keys[kind];
+}
+
 /* The order that wire/payload.h wants: the program, its arguments, then the rest. */
 int decide_payload(struct call *call, struct gb_err *err)
 {
@@ -323,7 +336,7 @@ int decide_payload(struct call *call, struct gb_err *err)
     if (r->runtime) {
         char script[64];
         snprintf(script, sizeof(script), "%s/%s", GB_WORKDIR, r->runtime->script);
-        gb_payload_add_text(p, GB_ITEM_ARG, r->runtime->program);
+        gb_payload_add_text(p, GB_ITEM_ARG, gb_policy_program(call->profile, r->runtime));
         if (*r->runtime->option)
             gb_payload_add_text(p, GB_ITEM_ARG, r->runtime->option);
         gb_payload_add_text(p, GB_ITEM_ARG, script);
@@ -342,6 +355,7 @@ int decide_payload(struct call *call, struct gb_err *err)
         gb_payload_add(p, GB_ITEM_DATA, r->code, r->code_len);
     }
     gb_buf_add(p, r->files.data, r->files.len);
+    call->run.pool = pool_of(call);
     lost = lost || p->failed || gb_buf_truncated(p);
     return lost ? gb_err_set(err, GB_ERR_BUSY, ENOMEM, "keep the request") : 0;
 }

@@ -256,17 +256,6 @@ static int take_approval(struct fields_reader *in, const json_t *value)
     return 0;
 }
 
-/* A module of the list, or one inside of such. */
-static bool is_allowed_module(const struct gb_profile *p, const char *name)
-{
-    bool found = !p->limits_modules;
-    for (size_t i = 0; !found && i < p->module_count; i++) {
-        const size_t len = strlen(p->modules[i]);
-        found = !strncmp(name, p->modules[i], len) && (!name[len] || name[len] == '.');
-    }
-    return found;
-}
-
 /* Fewer than the profile allows; never more. */
 static int take_modules(struct fields_reader *in, const json_t *value)
 {
@@ -285,7 +274,7 @@ static int take_modules(struct fields_reader *in, const json_t *value)
         snprintf(path, sizeof(path), "allowed_modules[%zu]", i);
         if (!name || !len || len > NAME_BYTES)
             return wrong(in, path, "must be the name of a module, of at most " TEXT(NAME_BYTES) " bytes");
-        if (!is_allowed_module(r->profile, name))
+        if (!gb_profile_may_import(r->profile, name))
             return gb_err_set(in->err, GB_ERR_USAGE, 0,
                               "%s: the profile \"%s\" does not allow it, and a request may only narrow", path,
                               r->profile->name);

@@ -330,9 +330,12 @@ int run_start(struct call *call, bool probe, struct gb_err *err)
         return gb_err_set(err, GB_ERR_BUSY, -r, "prepare a box");
     }
     struct gb_msg_run m = {.limits = call->request.limits,
-                           .flags = probe ? GB_RUN_PROBE : 0,
+                           .flags = probe               ? GB_RUN_PROBE
+                                    : call->run.reports ? GB_RUN_START_CODE
+                                                        : 0,
                            .runtime = rt ? (uint32_t)(rt - gb_runtimes) + 1 : 0,
-                           .payload_bytes = call->request.payload.len};
+                           .payload_bytes = call->request.payload.len,
+                           .pool = probe ? 0 : call->run.pool};
     snprintf(m.id, sizeof(m.id), "%s", call->id);
     r = channel_send(&call->front->launch, GB_MSG_RUN, 0, &m, NULL, 0, fds, count);
     if (r) {

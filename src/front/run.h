@@ -11,6 +11,7 @@ struct run {
     struct gb_redact *redact[2];
     uint64_t seen[2];     /* bytes as the program wrote them */
     struct gb_buf raw[2]; /* the same, if the caller may see them */
+    uint64_t pool;        /* key of the kind of box that it wants; 0: any that is built for it */
     bool paused;
     bool reports;       /* stderr begins with the report of our start-up code, and that has not come yet */
     bool unreported;    /* it has not come at all: stderr began otherwise, or there was none */

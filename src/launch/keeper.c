@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "sandbox/steps.h"
+#include "screen/start.h"
 #include "wire/payload.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ struct keeper {
     const struct gb_run *run;
     struct gb_payload payload;
     const char *env[BASE_ENV + GB_PAYLOAD_STRINGS + 1];
+    struct gb_file files[GB_PAYLOAD_FILES + GB_PYTHON_START_FILES];
     struct gb_spec spec;
     struct gb_result result;
 };
@@ -78,6 +80,19 @@ static void fill_env(struct keeper *k)
     k->spec.env = k->env;
 }
 
+/* Those of the call, and our own start-up code where the call's interpreter needs it. */
+static void fill_files(struct keeper *k)
+{
+    const struct gb_payload *p = &k->payload;
+    memcpy(k->files, p->files, p->file_count * sizeof(*k->files));
+    k->spec.files = k->files;
+    k->spec.file_count = p->file_count;
+    if (!(k->run->ask.flags & GB_RUN_START_CODE))
+        return;
+    gb_python_start_files(&k->files[k->spec.file_count]);
+    k->spec.file_count += GB_PYTHON_START_FILES;
+}
+
 static int64_t lesser(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -111,8 +126,7 @@ static int prepare_call(struct keeper *k, struct gb_err *err)
         if (!p->files[i].data)
             return gb_err_set(err, GB_ERR_USAGE, 0, "payload: a file for the box has no bytes");
     k->spec.argv = p->argv;
-    k->spec.files = p->files;
-    k->spec.file_count = p->file_count;
+    fill_files(k);
     k->spec.outputs = p->outputs;
     k->spec.output_count = p->output_count;
     return take_stdin(k, err);

@@ -37,10 +37,11 @@ static struct launcher {
     pid_t pid;
     int front, signals;
     struct gb_msg_ceiling ceiling;
-    unsigned running; /* keepers of calls */
-    pid_t probe;      /* the keeper of a probe; 0: none. It has a place of its own */
-    bool stopping;    /* take nothing new */
-    bool held;        /* `run` waits for a place */
+    struct gb_msg_pools pools; /* that were asked for, each within the ceiling */
+    unsigned running;          /* keepers of calls */
+    pid_t probe;               /* the keeper of a probe; 0: none. It has a place of its own */
+    bool stopping;             /* take nothing new */
+    bool held;                 /* `run` waits for a place */
     int64_t held_until_us, swept_from_us;
     size_t sweeps; /* of sweep_us, done */
     struct gb_run run;
@@ -75,10 +76,14 @@ static int check_limits(const struct gb_limits *limits, struct gb_err *err)
 
 static int check_run(const struct gb_msg_run *run, struct gb_err *err)
 {
-    if (run->flags & ~GB_RUN_PROBE)
+    const struct gb_runtime *runtime =
+            run->runtime && run->runtime <= gb_runtime_count ? &gb_runtimes[run->runtime - 1] : NULL;
+    if (run->flags & ~(GB_RUN_PROBE | GB_RUN_START_CODE))
         return gb_err_set(err, GB_ERR_USAGE, 0, "flags 0x%x are not known", run->flags);
     if (run->runtime > gb_runtime_count)
         return gb_err_set(err, GB_ERR_USAGE, 0, "there is no runtime %u", run->runtime);
+    if (run->flags & GB_RUN_START_CODE && gb_pool_kind_for(runtime) != GB_POOL_PYTHON)
+        return gb_err_set(err, GB_ERR_USAGE, 0, "the start-up code is for python only");
     if (run->flags & GB_RUN_PROBE)
         return 0;
     if (!gb_id_is_valid(run->id))
@@ -220,6 +225,21 @@ static void take_ceiling(const struct gb_msg_ceiling *ceiling)
     gb_log_init("launch", (enum gb_log_level)ceiling->log.level, (enum gb_log_format)ceiling->log.format);
 }
 
+/* The supervisor makes these from the same configuration as the ceiling. That a box which waits is one that
+ * could be asked for is checked here all the same, so that handing it out needs no second look. */
+static void take_pools(const struct gb_msg_pools *pools)
+{
+    struct gb_err err = {0};
+    l.pools = *pools;
+    l.pools.count = 0;
+    for (size_t i = 0; i < pools->count; i++)
+        if (!check_limits(&pools->want[i].limits, &err))
+            l.pools.want[l.pools.count++] = pools->want[i];
+        else
+            gb_log(GB_LOG_ERROR, "a pool is above the ceiling",
+                   GB_S("kind", gb_pool_kinds[pools->want[i].kind].name), GB_S("error", err.text));
+}
+
 static void take_control(void)
 {
     int r = gb_msg_receive(GB_CONTROL, "serve", "launch", &l.msg);
@@ -231,6 +251,8 @@ static void take_control(void)
         die("the supervisor sent something that is no message", strerror(-r));
     if (l.msg.kind == GB_MSG_CEILING)
         take_ceiling(l.msg.body);
+    else if (l.msg.kind == GB_MSG_POOLS)
+        take_pools(l.msg.body);
     else if (l.msg.kind == GB_MSG_STOP)
         l.stopping = true;
     gb_msg_done(&l.msg);

@@ -61,5 +61,8 @@ void gb_build_budget(const json_t *row, struct gb_budget *ret);
 int gb_build_tool_hash(struct gb_build *b, const json_t *row, struct gb_tool *tool);
 /* A member `profile` of the object that is open. (show.c) */
 void gb_show_profile(struct gb_json *out, const struct gb_policy *p, const struct gb_profile *profile);
+/* The members `python` and `pool` of a profile whose runtimes and modules are known; row as for a profile.
+ * (pools.c) */
+int gb_build_pool(struct gb_build *b, const char *name, const json_t *row, struct gb_profile *profile);
 /* The profile of that name. (tools.c) */
 int gb_build_profile(struct gb_build *b, const char *path, const char *name, const struct gb_profile **ret);

@@ -12,6 +12,9 @@
 #include "redact/redact.h"
 #include "schema/schema.h"
 #include "screen/screen.h"
+#include "spec/pool.h"
+
+#include <string.h>
 
 enum gb_tool_kind { GB_TOOL_CODE, GB_TOOL_COMMAND, GB_TOOL_SQL, GB_TOOL_HTTP, GB_TOOL_EMAIL, GB_TOOL_KINDS };
 extern const char *const gb_tool_kinds[GB_TOOL_KINDS]; /* "code", … : the member of the tool that says it */
@@ -33,8 +36,25 @@ struct gb_profile {
     const char **builtins; /* Python: what is hidden */
     size_t builtin_count;
     struct gb_command_rules commands;
+    const char *python;   /* the program that runs scripts of Python */
+    const char **preload; /* modules that a Python which waits has imported */
+    size_t preload_count;
+    int64_t pool_low, pool_high;       /* boxes of each kind that wait for calls */
+    uint64_t pool_keys[GB_POOL_KINDS]; /* what these boxes are known by */
+    char preload_text[GB_POOL_PRELOAD];
     char sha256[65]; /* of all that it says; see gb_policy_definition */
 };
+
+/* May scripts under this profile import this module: one of the list, or one inside of such? */
+static inline bool gb_profile_may_import(const struct gb_profile *profile, const char *module)
+{
+    bool found = !profile->limits_modules;
+    for (size_t i = 0; !found && i < profile->module_count; i++) {
+        const size_t len = strlen(profile->modules[i]);
+        found = !strncmp(module, profile->modules[i], len) && (!module[len] || module[len] == '.');
+    }
+    return found;
+}
 
 enum gb_approval { GB_APPROVAL_NEVER, GB_APPROVAL_ALWAYS, GB_APPROVAL_WHEN };
 
@@ -90,6 +110,13 @@ const struct gb_principal *gb_policy_principal(const struct gb_policy *p, const 
 bool gb_policy_may(const struct gb_policy *p, const struct gb_principal *who, const struct gb_tool *tool);
 /* What a call of this tool by this principal runs under: the tool's profile or the principal's. */
 const struct gb_profile *gb_policy_profile(const struct gb_principal *who, const struct gb_tool *tool);
+/* argv[0] of a script in this language. */
+const char *gb_policy_program(const struct gb_profile *profile, const struct gb_runtime *runtime);
+/* Which boxes shall wait for calls: of each profile under which somebody may run code or commands, the kinds
+ * that these can be, with the limits that a call gets if it says nothing; what is the same under several
+ * profiles is one. The first GB_POOLS, in the order of the profiles, into ret; the names of profiles that
+ * have boxes for which there was no room, with commas, are added to left_out. Returns how many there are. */
+size_t gb_policy_pools(const struct gb_policy *p, struct gb_pool_want ret[GB_POOLS], struct gb_buf *left_out);
 /* The value of a secret, or NULL. */
 const char *gb_policy_secret(const struct gb_policy *p, const char *name);
 

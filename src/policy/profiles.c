@@ -186,7 +186,8 @@ static int take_profile(struct gb_build *b, const char *name, const json_t *row,
     r = r ? r : take_runtimes(b, name, json_object_get(row, "runtimes"), profile);
     r = r ? r : take_screening(b, name, row, profile);
     r = r ? r : take_commands(b, name, json_object_get(row, "commands"), profile);
-    return r ? r : take_python(b, row, profile);
+    r = r ? r : take_python(b, row, profile);
+    return r ? r : gb_build_pool(b, name, row, profile);
 }
 
 int gb_build_profiles(struct gb_build *b)

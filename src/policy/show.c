@@ -78,6 +78,20 @@ void gb_show_profile(struct gb_json *out, const struct gb_policy *p, const struc
     write_texts(out, "allow", profile->commands.allow, profile->commands.allow_count);
     write_texts(out, "block", profile->commands.block, profile->commands.block_count);
     gb_json_close(out, '}');
+    gb_json_open(out, "python", '{');
+    gb_json_text(out, "program", profile->python);
+    write_texts(out, "preload", profile->preload, profile->preload_count);
+    gb_json_close(out, '}');
+    gb_json_close(out, '}');
+}
+
+/* Not a part of the profile: how many boxes wait changes nothing about what a call does, so that an approval
+ * stays good when it is changed. */
+static void write_pool(struct gb_json *out, const struct gb_profile *profile)
+{
+    gb_json_open(out, "pool", '{');
+    gb_json_int(out, "low", profile->pool_low);
+    gb_json_int(out, "high", profile->pool_high);
     gb_json_close(out, '}');
 }
 
@@ -180,6 +194,8 @@ void gb_policy_show(const struct gb_policy *p, const struct gb_principal *who, c
         gb_json_bool(out, "allowed", gb_policy_may(p, who, tool));
         write_tool(out, tool);
     }
-    gb_show_profile(out, p, tool ? gb_policy_profile(who, tool) : who->profile);
+    const struct gb_profile *profile = tool ? gb_policy_profile(who, tool) : who->profile;
+    gb_show_profile(out, p, profile);
+    write_pool(out, profile);
     gb_json_close(out, '}');
 }

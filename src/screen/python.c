@@ -2,6 +2,7 @@
 #include "screen/rules.h"
 
 #include "base/auto.h"
+#include "base/text.h"
 #include "spec/spec.h"
 #include "wire/payload.h"
 
@@ -70,12 +71,8 @@ void gb_screen_python_env(struct gb_buf *payload)
 
 void gb_screen_python_files(const struct gb_buf *text, const char *code, size_t len, struct gb_buf *payload)
 {
-    char compiled[128];
-    snprintf(compiled, sizeof(compiled), BESIDE("%s"), gb_python_code_name);
     add_file(payload, BESIDE("main.py"), code, len);
     add_file(payload, BESIDE("start.txt"), text->data, text->len);
-    add_file(payload, BESIDE("sitecustomize.py"), gb_python_source, gb_python_source_bytes);
-    add_file(payload, compiled, gb_python_code, gb_python_code_bytes);
 }
 
 /* --- what must not come along --- */
@@ -114,19 +111,13 @@ static const char *const safe_python[] = {
  * directory of the box. */
 static const char *const unsafe_names[] = {".curlrc", "_curlrc", "curlrc"};
 
-static bool is_like(const char *name, const char *row)
-{
-    const size_t len = strlen(row);
-    return row[len - 1] == '*' ? !strncmp(name, row, len - 1) : !strcmp(name, row);
-}
-
 bool gb_screen_env_is_safe(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(safe_python); i++)
         if (!strcmp(name, safe_python[i]))
             return true;
     for (size_t i = 0; i < ARRAY_LEN(unsafe_env); i++)
-        if (is_like(name, unsafe_env[i]))
+        if (gb_text_is_like(name, unsafe_env[i]))
             return false;
     return true;
 }

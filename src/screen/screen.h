@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "screen/start.h"
 #include "spec/action.h"
 
 #include <stdbool.h>
@@ -78,9 +79,11 @@ size_t gb_screen_code(const struct gb_screen *screen, const struct gb_screen_act
  * archives, what one file hands to another. Patterns are searched for in the script only.
  *
  * For the front: if gb_screen_python_text says true, argv stays as it is (python3 /sandbox/main.py args…);
- * gb_screen_python_env adds the environment that it needs and gb_screen_python_files adds the script and the
- * start-up code, instead of main.py; stderr begins with a report. Refuse what could run before it: variables
- * that are not gb_screen_env_is_safe, files that are not gb_screen_file_is_safe. */
+ * gb_screen_python_env adds the environment that it needs and gb_screen_python_files adds the script and what
+ * the start-up code is told, instead of main.py; stderr begins with a report. The start-up code itself is the
+ * same for every call and does not travel with it: the launcher has it (screen/start.h) and is asked for it
+ * with GB_RUN_START_CODE. Refuse what could run before it: variables that are not gb_screen_env_is_safe,
+ * files that are not gb_screen_file_is_safe. */
 struct gb_screen_python {
     bool limits_modules;
     const char *const *modules;
@@ -99,8 +102,7 @@ void gb_screen_python_files(const struct gb_buf *text, const char *code, size_t 
 bool gb_screen_env_is_safe(const char *name);
 bool gb_screen_file_is_safe(const char *name);
 
-#define GB_PYTHON_DIR  ".glovebox" /* beneath /sandbox; gone before the script's first instruction */
-#define GB_SCREEN_EXIT 126         /* how the process ends if a finding blocks */
+#define GB_SCREEN_EXIT 126 /* how the process ends if a finding blocks */
 
 /* The report is the first thing on the box's stderr: GB_SCREEN_REPORT, JSON of one line, '\n'. The script
  * cannot have written it, since it has not begun. Feed the beginning of the stream until it is not OPEN.

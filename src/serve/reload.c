@@ -104,11 +104,14 @@ static int keep_what_is_open(struct gb_config *config, const struct gb_config *o
 static void tell_others(struct gb_service *s)
 {
     struct gb_msg_ceiling ceiling;
+    struct gb_msg_pools pools;
     struct gb_msg_retention retention;
     gb_start_ceiling(s, &ceiling);
+    gb_start_pools(s, &pools);
     gb_start_retention(s, &retention);
     /* Who cannot be told is dead, and gets it from us when it is started again. */
     (void)gb_msg_send(s->children[GB_CHILD_LAUNCH].channel.fd, GB_MSG_CEILING, 0, &ceiling, NULL, 0, NULL, 0);
+    (void)gb_msg_send(s->children[GB_CHILD_LAUNCH].channel.fd, GB_MSG_POOLS, 0, &pools, NULL, 0, NULL, 0);
     (void)gb_msg_send(s->children[GB_CHILD_STORE].channel.fd, GB_MSG_RETENTION, 0, &retention, NULL, 0, NULL,
                       0);
 }

@@ -75,6 +75,9 @@ int gb_reload_check(const struct gb_service *s, const struct gb_config *config, 
 
 int gb_start_config_fd(const struct gb_config *config, struct gb_err *err);
 void gb_start_ceiling(const struct gb_service *s, struct gb_msg_ceiling *ret);
+/* From the policy of the configuration; without pools if that cannot be had. Warns of profiles that get none.
+ */
+void gb_start_pools(const struct gb_service *s, struct gb_msg_pools *ret);
 void gb_start_retention(const struct gb_service *s, struct gb_msg_retention *ret);
 void gb_start_broker(const struct gb_service *s, struct gb_msg_broker *ret);
 int gb_start_pairs(struct gb_service *s);

@@ -4,6 +4,8 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/log.h"
+#include "policy/policy.h"
 #include "wire/payload.h"
 
 #include <errno.h>
@@ -45,6 +47,25 @@ void gb_start_ceiling(const struct gb_service *s, struct gb_msg_ceiling *ret)
     snprintf(ret->cgroup_parent, sizeof(ret->cgroup_parent), "%s", parent);
     snprintf(ret->degraded, sizeof(ret->degraded), "%s",
              s->config->allow_degraded ? s->config->allow_degraded : "");
+}
+
+/* The policy was checked when the configuration was; what can be missing now is memory, and a service without
+ * boxes that wait is better than none. */
+void gb_start_pools(const struct gb_service *s, struct gb_msg_pools *ret)
+{
+    AUTO_POLICY policy = NULL;
+    struct gb_err err = {0};
+    AUTO_BUF left_out = {.max = 1024};
+    *ret = (struct gb_msg_pools){.zygote_boxes = (uint32_t)s->config->pool.zygote_boxes,
+                                 .idle_ms = (uint32_t)s->config->pool.idle_ms};
+    if (gb_policy_new(s->config, GB_POLICY_BROKER, &policy, &err)) {
+        gb_log(GB_LOG_ERROR, "no boxes will wait for calls", GB_S("error", err.text));
+        return;
+    }
+    ret->count = (uint32_t)gb_policy_pools(policy, ret->want, &left_out);
+    if (left_out.len)
+        gb_log(GB_LOG_WARN, "too many kinds of boxes: some that these profiles use do not wait for calls",
+               GB_I("most", GB_POOLS), GB_S("profiles", left_out.data));
 }
 
 void gb_start_retention(const struct gb_service *s, struct gb_msg_retention *ret)
@@ -102,6 +123,20 @@ static int tell(struct gb_service *s, enum gb_child_index who, enum gb_msg_kind 
     return r;
 }
 
+/* The launcher does not wait for the second message: without it no box waits. */
+static int tell_launch(struct gb_service *s)
+{
+    struct gb_msg_ceiling ceiling;
+    struct gb_msg_pools pools;
+    gb_start_ceiling(s, &ceiling);
+    gb_start_pools(s, &pools);
+    int r = tell(s, GB_CHILD_LAUNCH, GB_MSG_START_LAUNCH, &ceiling, &s->pair[FRONT_LAUNCH][1],
+                 &s->pair[LAUNCH_STORE][0]);
+    return r ? r
+             : gb_msg_send(s->children[GB_CHILD_LAUNCH].channel.fd, GB_MSG_POOLS, 0, &pools, NULL, 0, NULL,
+                           0);
+}
+
 /* The front is given the very same memory: both know a configuration by the hash of its bytes. */
 static int tell_broker(struct gb_service *s, struct gb_err *err)
 {
@@ -146,7 +181,6 @@ static int tell_front(struct gb_service *s, struct gb_err *err)
 
 int gb_start_tell(struct gb_service *s, enum gb_child_index who, struct gb_err *err)
 {
-    struct gb_msg_ceiling ceiling;
     struct gb_msg_retention retention;
     int r = 0;
     err->text[0] = '\0';
@@ -156,8 +190,7 @@ int gb_start_tell(struct gb_service *s, enum gb_child_index who, struct gb_err *
         r = tell(s, who, GB_MSG_START_STORE, &retention, &s->pair[FRONT_STORE][1], &s->pair[LAUNCH_STORE][1]);
         break;
     case GB_CHILD_LAUNCH:
-        gb_start_ceiling(s, &ceiling);
-        r = tell(s, who, GB_MSG_START_LAUNCH, &ceiling, &s->pair[FRONT_LAUNCH][1], &s->pair[LAUNCH_STORE][0]);
+        r = tell_launch(s);
         break;
     case GB_CHILD_BROKER:
         r = tell_broker(s, err);

@@ -86,6 +86,21 @@ static bool is_done(const struct gb_msg_tool_done *done)
     return true;
 }
 
+/* Likewise. What is behind the last is not looked at by anybody, but is to have its ends, too. */
+static bool is_pools(const struct gb_msg_pools *pools)
+{
+    if (pools->count > GB_POOLS)
+        return false;
+    for (size_t i = 0; i < GB_POOLS; i++) {
+        const struct gb_pool_want *w = &pools->want[i];
+        if (!memchr(w->program, '\0', sizeof(w->program)) || !memchr(w->preload, '\0', sizeof(w->preload)))
+            return false;
+        if (i < pools->count && (!w->key || w->kind >= GB_POOL_KINDS || w->low > w->high))
+            return false;
+    }
+    return true;
+}
+
 const char *gb_record_kind_name(uint32_t kind)
 {
     static const char *const kinds[GB_RECORD_KINDS] = {
@@ -170,6 +185,8 @@ int gb_msg_check(const char *from, const char *to, struct gb_msg *msg, size_t by
             !memchr(msg->bytes + sizeof(header) + texts[i].offset, '\0', texts[i].size))
             return -EPROTO;
     if (header.kind == GB_MSG_TOOL_DONE && !is_done((const void *)(msg->bytes + sizeof(header))))
+        return -EPROTO;
+    if (header.kind == GB_MSG_POOLS && !is_pools((const void *)(msg->bytes + sizeof(header))))
         return -EPROTO;
     msg->kind = (enum gb_msg_kind)header.kind;
     msg->tag = header.tag;

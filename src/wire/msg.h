@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "spec/denial.h"
 #include "spec/limits.h"
+#include "spec/pool.h"
 #include "spec/result.h"
 
 #include <stddef.h>
@@ -45,8 +46,19 @@ struct gb_msg_retention {
     char degraded[128]; /* as in the ceiling, for the store's own confinement */
 };
 
+/* Which boxes shall wait for calls, in place of those that did before. Without one, none. */
+struct gb_msg_pools {
+    uint32_t count;
+    uint32_t zygote_boxes; /* so many boxes come from one zygote before a fresh one takes its place */
+    uint32_t idle_ms;      /* so long without a call of its kind, and only `low` of them are kept */
+    uint32_t reserved;
+    struct gb_pool_want want[GB_POOLS]; /* behind count: nothing */
+};
+
 #define GB_RUN_PROBE                                                                                         \
     1U /* not a call: start a box with nothing of anybody's in it, to see that it can be done */
+#define GB_RUN_START_CODE                                                                                    \
+    2U /* Python: our start-up code must run before the script; it is not in the payload */
 
 struct gb_msg_run {
     char id[GB_ID_BYTES];
@@ -54,6 +66,7 @@ struct gb_msg_run {
     uint32_t flags;
     uint32_t runtime; /* index into gb_runtimes + 1 for messages about a missing one; 0: a plain program */
     uint64_t payload_bytes;
+    uint64_t pool; /* key of the kind of box that may wait for such a call; 0: one is built for it alone */
 };
 
 struct gb_msg_done {

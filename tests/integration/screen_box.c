@@ -1,5 +1,5 @@
-/* What the front puts into a box so that Python is looked at there, and what it reads from it, for tests:
- *   screen-box files DIR [option…] < script   writes the files beneath DIR; prints the environment
+/* What front and launcher put into a box so that Python is looked at there, and what the front reads from it,
+ * for tests: screen-box files DIR [option…] < script   writes the files beneath DIR; prints the environment
  *   screen-box report [option…] < stderr      prints what a report says, then what follows it
  *   screen-box env NAME…                      prints the variables of these that a call may set
  *   screen-box names NAME…                    prints the names of these that a file of a call may have
@@ -140,9 +140,13 @@ static int files(const char *dir, const struct options *o)
         fprintf(stderr, "%s\n", err.text);
         return 2;
     }
+    struct gb_file start[GB_PYTHON_START_FILES]; /* which the launcher adds */
+    gb_python_start_files(start);
     int r = 0;
     for (size_t i = 0; !r && i < p.file_count; i++)
         r = put(dir, &p.files[i]);
+    for (size_t i = 0; !r && i < ARRAY_LEN(start); i++)
+        r = put(dir, &start[i]);
     for (size_t i = 0; i < p.envc; i++)
         puts(p.env[i]);
     gb_buf_done(&script);

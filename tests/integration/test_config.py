@@ -201,6 +201,9 @@ GOOD = [
     {"http": {"body_bytes": 1024, "connections": 65536, "header_seconds": 0.1, "idle_seconds": 3600, "write_seconds": 1.5}},
     {"boxes": {"running": 1, "queued": 0, "wait_seconds": 0}},
     {"boxes": {"running": 4.0}},
+    {"pool": {"low": 256, "high": 1024, "idle_seconds": 0.1, "zygote_boxes": 1}},
+    {"pool": {"low": 0, "high": 0, "zygote_boxes": 1000000000}},
+    {"pool": {"low": 256}},
     {"limits": {"timeout_seconds": 0.001, "max_output_bytes": 0}, "ceilings": {"max_pids": 32768}},
     *({"screen": word} for word in ("block", "warn", "off")),
     {"sanitise": False},
@@ -211,6 +214,7 @@ GOOD = [
     {"approvals": {"wait_seconds": 0, "expires_seconds": 1.5, "most": 1}},
     {"profiles": None, "principals": None, "tools": None, "screening": None, "sanitising": None, "sanitising_off": None, "secrets": None},
     {"profiles": {"p": {"runtimes": ["python"], "limits": {"timeout_seconds": 0.5}, "ceilings": {"max_pids": 5}, "screen": "warn", "rules": {}, "allowed_modules": []}}},
+    {"profiles": {"p": {"python": {"program": "/opt/a b/python", "preload": ["json", "os.path", "_a1"]}, "pool": {"low": 0, "high": 1024}}, "q": {"python": {"program": "pypy3.10"}, "pool": {}}}},
     {"principals": {"local": {"tools": ["execute_code"], "budget": {"calls_per_day": 1, "cpu_seconds_per_day": 0.5}, "approver": True}, "default": {}}},
     {"tools": [{"name": "a", "code": {"language": "node"}}, {"name": "b", "command": {"argv": ["ls", "{dir}"]}, "approval": "always"}]},
     {"tools": [{"name": "a", "sql": {"sqlite": "/x", "tables": {"t": True, "u": ["a", "b"]}, "max_rows": 5}, "approval": {"when": {"minProperties": 1}}}]},
@@ -276,6 +280,12 @@ BAD = [
     {"keys": [{"name": f"k{n}", "sha256": f"{n:064x}"} for n in range(257)]},
     {"keys": [{"name": "a", "sha256": HASH, "principal": "x y"}]},
     {"approvals": {"most": 0}},
+    {"pool": {"low": 257}},
+    {"pool": {"high": -1}},
+    {"pool": {"zygote_boxes": 0}},
+    {"profiles": {"p": {"python": {"program": "a/b"}}}},
+    {"profiles": {"p": {"python": {"preload": ["a b"]}}}},
+    {"profiles": {"p": {"pool": {"high": 1025}}}},
     {"profiles": []},
     {"profiles": {"a b": {}}},
     {"profiles": {"p": {"limits": {"frob": 1}}}},
@@ -324,7 +334,7 @@ def test_schema_and_program_refuse(schema, config, content):
 @needs_conf
 def test_schema_has_every_setting_with_its_default(schema, config):
     defaults = effective(config("show", None, "--json"))
-    host = {"listen", "boxes.running", "state_dir", "runtime_dir", "tls.certificate", "tls.key", "cgroup_parent"}
+    host = {"listen", "boxes.running", "pool.high", "state_dir", "runtime_dir", "tls.certificate", "tls.key", "cgroup_parent"}
     seen = set()
     for name, part in schema.schema["properties"].items():
         for path, value in {f"{name}.{k}": v for k, v in part["properties"].items()}.items() if "properties" in part else [(name, part)]:

@@ -181,6 +181,25 @@ WRONG = [
     ("password in the file", "tools:\n  - name: a\n    email: {server: 'smtp://a:25', from: a@b.example, recipients: [a@b.example], username: u,\n      password: hunter2}  #!", "put the password under `secrets`"),
     ("password without TLS", "secrets: {k: {file: $SECRET}}\ntools:\n  - name: a\n    email: {server: 'smtp://a:25', from: a@b.example, recipients: [a@b.example], username: u, password: '{secret:k}',\n      tls: try}  #!", "unencrypted"),
     ("tls of smtps", "tools:\n  - name: a\n    email: {server: 'smtps://a:465', from: a@b.example, recipients: [a@b.example],\n      tls: required}  #!", "smtps:// is TLS from the first byte"),
+    # interpreters and pools
+    ("unknown field of python", "profiles:\n  a:\n    python:\n      programm: x  #!", "profiles.a.python.programm", "did you mean 'program'"),
+    ("relative program", "profiles:\n  a:\n    python: {program: bin/python3}  #!", "profiles.a.python.program", "pattern"),
+    ("program with a line end", 'profiles:\n  a:\n    python: {program: "/usr/bin/python3\\n"}  #!', "profiles.a.python.program"),
+    ("empty program", "profiles:\n  a:\n    python: {program: ''}  #!", "profiles.a.python.program"),
+    ("program of too many bytes", "profiles:\n  a:\n    python:\n      program: /" + "\u20ac" * 100 + "  #!", "profiles.a.python.program", "255 bytes"),
+    ("preload that is no list", "profiles:\n  a:\n    python: {preload: json}  #!", "profiles.a.python.preload", "array"),
+    ("preload that is no module", "profiles:\n  a:\n    python: {preload: ['os; x']}  #!", "profiles.a.python.preload[0]", "pattern"),
+    ("preload with a star", "profiles:\n  a:\n    python: {preload: [json, 'os.*']}  #!", "profiles.a.python.preload[1]"),
+    ("preload twice", "profiles:\n  a:\n    python: {preload: [json, json]}  #!", "profiles.a.python.preload"),
+    ("too many modules", f"profiles:\n  a:\n    python: {{preload: [{', '.join(f'm{i}' for i in range(65))}]}}  #!", "profiles.a.python.preload", "64"),
+    ("modules of too many bytes", f"profiles:\n  a:\n    python: {{preload: [{', '.join(f'module_number_{i}' for i in range(40))}]}}  #!", "profiles.a.python.preload", "more than 500 bytes"),
+    ("preload that no script may import", "profiles:\n  a:\n    allowed_modules: [math]\n    python:\n      preload: [math, json]  #!", "profiles.a.python.preload[1]", "'json' is not in allowed_modules"),
+    ("python without Python", "profiles:\n  a:\n    runtimes: [sh]\n    python: {program: python3}  #!", "profiles.a.python", "do not have python"),
+    ("unknown field of pool", "profiles:\n  a:\n    pool: {hihg: 3}  #!", "profiles.a.pool.hihg", "did you mean 'high'"),
+    ("mark that is too high", "profiles:\n  a:\n    pool: {high: 1025}  #!", "profiles.a.pool.high", "1024"),
+    ("mark that is no whole number", "profiles:\n  a:\n    pool: {low: 1.5}  #!", "profiles.a.pool.low"),
+    ("low above high", "profiles:\n  a:\n    pool:\n      low: 3  #!\n      high: 2  #2", "3 is above the high mark of 2", "profiles.a.pool.high"),
+    ("low above the service's high", "pool:\n  high: 2  #2\nprofiles:\n  a:\n    pool: {low: 3}  #!", "3 is above the high mark of 2"),
     # rules
     ("rule without anything", "screening:\n  - name: a  #!", "screening[0]", "at least one of: pattern, calls, imports"),
     ("rule that is no pattern", "screening:\n  - name: a\n    pattern: '('  #!", "screening[0].pattern"),
@@ -356,6 +375,28 @@ def test_profile_narrows(config):
     assert policy(config, textwrap.dedent(content), "--principal", "local", "--tool", "c")["allowed"] is False
     p = policy(config, textwrap.dedent(content), "--principal", "default")
     assert p["principal"]["tools"] == ["a", "b", "c"] and "tool" not in p and "allowed" not in p
+
+
+def test_python_and_pool_of_a_profile(config):
+    settings = json.loads(config("show", "boxes: {running: 6}", "--json").stdout)
+    assert settings["pool"] == {"low": 2, "high": 6, "idle_seconds": 10, "zygote_boxes": 10000}
+    p = policy(config, "{}", "--tool", "execute_code")
+    assert p["profile"]["python"] == {"program": "python3", "preload": []} and p["pool"]["low"] == 2
+    content = {
+        "pool": {"low": 3, "high": 8},
+        "profiles": {
+            "default": {"python": {"program": "/usr/bin/python3.11", "preload": ["numpy", "os.path", "_io"]}, "pool": {"low": 0}},
+            "few": {"pool": {"high": 1}, "runtimes": ["sh"]},
+            "none": {"pool": {"high": 0}, "allowed_modules": ["os"], "python": {"preload": ["os.path"]}},
+        },
+        "tools": [{"name": "a", "code": {}}, {"name": "b", "code": {}, "profile": "few"}, {"name": "c", "code": {}, "profile": "none"}],
+    }
+    p = policy(config, content, "--tool", "a")
+    assert p["profile"]["python"] == {"program": "/usr/bin/python3.11", "preload": ["numpy", "os.path", "_io"]}
+    assert p["pool"] == {"low": 0, "high": 8}
+    assert policy(config, content, "--tool", "b")["pool"] == {"low": 1, "high": 1}  # a lower high mark lowers what was not set
+    p = policy(config, content, "--tool", "c")
+    assert p["pool"] == {"low": 0, "high": 0} and p["profile"]["python"] == {"program": "python3", "preload": ["os.path"]}
 
 
 def test_approval(config):

@@ -140,6 +140,59 @@ def test_a_missing_runtime_is_named(launcher):
     refused(launcher, launcher.run(payload("no-such-program")), "RUNTIME", "no-such-program")
 
 
+def test_the_start_up_code_is_the_launchers_to_add(launcher):
+    """In front of the script, and only where it is asked for: the front does not send it."""
+    listing = payload("sh", "-c", "find .glovebox -type f | sort; wc -c < .glovebox/sitecustomize.py", files=[(".glovebox/main.py", b""), (".glovebox/start.txt", b"")])
+    run = launcher.run(listing, runtime=1, flags=wire.START_CODE)
+    assert run.answer().done()["status"] == "success"
+    *names, size = run.output().decode().split()
+    assert names[0].startswith(".glovebox/__pycache__/sitecustomize.") and names[1:] == [".glovebox/main.py", ".glovebox/sitecustomize.py", ".glovebox/start.txt"]
+    assert int(size) > 1000
+    run = launcher.run(payload("sh", "-c", "ls -A"), runtime=1)
+    assert run.answer().done()["status"] == "success" and run.output() == b""
+
+
+def test_the_start_up_code_runs_before_the_script(launcher):
+    files = [(".glovebox/main.py", b"print('ran')"), (".glovebox/start.txt", b"R 0 block\nC os.system\n")]
+    env = ["PYTHONPATH=/sandbox/.glovebox", "PYTHONUSERBASE=/sandbox/.glovebox"]
+    run = launcher.run(payload("python3", "/sandbox/main.py", env=env, files=files), runtime=1, flags=wire.START_CODE)
+    assert run.answer().done()["status"] == "success" and run.output() == b"ran\n"
+    assert wire.read_all(run.err).startswith(b"\x1eglovebox-screen ")
+
+
+@pytest.mark.parametrize("runtime", [0, 2, 3, 4])
+def test_the_start_up_code_is_for_python_only(launcher, runtime):
+    refused(launcher, launcher.run(payload("true"), runtime=runtime, flags=wire.START_CODE), "USAGE", "python only")
+    assert launcher.records() == []
+
+
+def test_a_box_that_nobody_keeps_waiting_is_built(launcher):
+    """A key is a wish: the front can name what it likes, and gets what it could have had without."""
+    run = launcher.run(payload("sh", "-c", "echo built"), pool=0xDEADBEEF)
+    assert run.answer().done()["status"] == "success" and run.output() == b"built\n"
+
+
+def test_pools_can_be_asked_for_at_any_time(launcher):
+    for wants in ([], [wire.want(1), wire.want(2, 1, program=b"python3", preload=b"json")], [wire.want(i + 1, i % 3) for i in range(wire.POOLS)], []):
+        wire.send(launcher.control, message("POOLS", wire.pools(*wants)))
+        works(launcher)
+
+
+def test_a_pool_above_the_ceiling_is_left_out(launcher):
+    wire.send(launcher.control, message("POOLS", wire.pools(wire.want(1, memory_mb=257), wire.want(2))))
+    works(launcher)
+    launcher.control.shutdown(socket.SHUT_WR)
+    launcher.wait()
+    assert "max_memory_mb" in (log := launcher.process.stderr.read().decode()) and "above the ceiling" in log, log
+
+
+@pytest.mark.parametrize("body", [wire.pools(count=wire.POOLS + 1), wire.pools(count=1), wire.pools(wire.want(kind=3)), wire.pools(wire.want(low=3)), wire.pools(wire.want(program=b"x" * 256)), wire.pools()[:-1]])
+def test_pools_that_are_none_end_it(launcher, body):
+    """Not the supervisor's any more, or a broken one."""
+    wire.send(launcher.control, message("POOLS", body))
+    assert launcher.wait() == 1
+
+
 def test_a_probe_runs_nothing_of_the_fronts_and_leaves_no_record(launcher):
     run = launcher.run(payload("sh", "-c", "echo mine"), id="", flags=wire.PROBE, memory_mb=-1)
     assert run.answer().done()["status"] == "success" and run.output() == b""
@@ -211,7 +264,7 @@ def test_many_runs_one_after_the_other_in_one_place(parent):
             run.close()
 
 
-@pytest.mark.parametrize("body,word", [({"flags": 2}, "flags"), ({"flags": 1 << 31}, "flags"), ({"runtime": 99}, "runtime"), ({"id": "x"}, "id"), ({"id": ""}, "id"), ({"id": "../" + wire.ID[3:]}, "id")])
+@pytest.mark.parametrize("body,word", [({"flags": 4}, "flags"), ({"flags": 1 << 31}, "flags"), ({"runtime": 99}, "runtime"), ({"id": "x"}, "id"), ({"id": ""}, "id"), ({"id": "../" + wire.ID[3:]}, "id")])
 def test_what_is_not_known_is_refused(launcher, body, word):
     refused(launcher, launcher.run(payload("true"), **body), "USAGE", word)
 

@@ -585,6 +585,7 @@ def test_a_configuration_that_the_front_refuses(standins):
     s.reload({"boxes": {"running": 2}})
     s.wait_log("the new configuration is refused")
     s.wait_log("launch: message CEILING", count=2)  # the new ceiling, and the old one again
+    s.wait_log("launch: message POOLS", count=3)  # after the start, and after each of them
     s.wait_log("store: message RETENTION", count=2)
     s.wait_log("broker: message CONFIG_BROKER", count=2)
 
@@ -596,6 +597,20 @@ def test_a_configuration_that_the_broker_refuses_never_reaches_the_front(standin
     s.wait_log("the broker has not taken it")
     assert "front: message" not in s.log()
     s.wait_log("launch: message CEILING", count=2)
+
+
+def test_profiles_whose_boxes_cannot_wait_are_named(start_service):
+    """More kinds of boxes than there is room for: those of the last profiles are built when they are called for."""
+    few = [f"p{i}" for i in range(18)]
+    config = {
+        "profiles": {name: {"limits": {"max_pids": i + 20}, "runtimes": ["sh"]} for i, name in enumerate(few)},
+        "tools": [{"name": f"t{i}", "code": {"language": "sh"}, "profile": name} for i, name in enumerate(few)],
+    }
+    s = start_service(config)
+    (line,) = [line for line in s.log_lines() if "too many kinds of boxes" in line["msg"]]
+    assert line["profiles"] == "p16, p17" and line["most"] == 16, line
+    reply = s.request("POST", "/v1/tools/t17/call", {"arguments": {"code": "echo works"}})
+    assert reply.json()["stdout"] == "works\n", reply
 
 
 @pytest.mark.testbuild

@@ -265,6 +265,29 @@ POLICY = {
 ALICE, BOB, CAROL = (api.bearer(name) for name in ("alice", "bob", "carol"))
 
 
+INTERPRETERS = {
+    "profiles": {
+        "default": {},
+        "named": {"python": {"program": "/usr/bin/python3", "preload": ["json"]}},
+        "absent": {"python": {"program": "/opt/no-such-python"}},
+    },
+    "tools": [{"name": name, "code": {"language": "python"}, "profile": name} for name in ("default", "named", "absent")],
+}
+
+
+@pytest.mark.parametrize("screen", ["block", "off"])
+def test_the_interpreter_of_a_profile(service, screen):
+    """Whether or not a box can wait for it, and whether or not the script is looked at before."""
+    code = "import os, sys\nprint(sys.orig_argv[0], sorted(set(os.environ) & {'A', 'PYTHONHASHSEED'}), os.path.exists('.glovebox'))"
+    with api.running(service, {"screen": screen} | INTERPRETERS) as s:
+        for env in ({}, {"A": "b"}, {"PYTHONHASHSEED": "1"}):
+            for tool, program in (("default", "python3"), ("named", "/usr/bin/python3")):
+                result = call_tool(s, tool, {"code": code}, env=env)
+                assert result["stdout"] == f"{program} {sorted(env)} False\n", result
+            reply = s.request("POST", "/v1/tools/absent/call", {"arguments": {"code": code}, "env": env})
+            problem(reply, 422, "runtime_missing", "/opt/no-such-python")
+
+
 @pytest.fixture(scope="module")
 def own(service):
     with api.running(service, POLICY) as s:

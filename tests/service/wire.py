@@ -18,8 +18,9 @@ DEFAULTS = dict(timeout_ms=30000, cpu_ms=10000, cpu_percent=100, memory_mb=256, 
 SEALS = 1 | 2 | 4 | 8  # SEAL, SHRINK, GROW, WRITE
 F_ADD_SEALS = 1033
 ARG, ENV, OUTPUT, NAME, DATA, PROGRAM, SKIPPED = range(1, 8)
-PROBE = 1
+PROBE, START_CODE = 1, 2
 APPEND = struct.Struct("=IIq32s64s64s")  # kind, calls, cpu_us, id, principal, tool; a record's JSON follows
+POOLS = int(re.search(r"^#define GB_POOLS\s+(\d+)", (SRC / "spec/pool.h").read_text(), re.M)[1])
 ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 ERRORS = ["NONE", *re.findall(r"^GB_ERROR\((\w+),", (SRC / "base/err.def").read_text(), re.M)]
 STATUSES = re.findall(r'^GB_STATUS\(\w+, "(\w+)"', (SRC / "spec/status.def").read_text(), re.M)
@@ -34,8 +35,18 @@ def ceiling(running=2, parent="", degraded="", **changes):
     return limits(**changes) + struct.pack("=IIII256s128s", running, 1, 1, 0, parent.encode(), degraded.encode())  # log: info, JSON
 
 
-def run_body(payload_bytes, id=ID, flags=0, runtime=0, **changes):
-    return struct.pack("=32s", id.encode()) + limits(**changes) + struct.pack("=IIQ", flags, runtime, payload_bytes)
+def run_body(payload_bytes, id=ID, flags=0, runtime=0, pool=0, **changes):
+    return struct.pack("=32s", id.encode()) + limits(**changes) + struct.pack("=IIQQ", flags, runtime, payload_bytes, pool)
+
+
+def want(key=1, kind=0, low=1, high=2, program=b"", preload=b"", **changes):
+    """One row of POOLS."""
+    return struct.pack("=QIIII", key, kind, low, high, 0) + limits(**changes) + struct.pack("=256s512s", program, preload)
+
+
+def pools(*wants, count=None, zygote_boxes=10000, idle_ms=10000):
+    body = struct.pack("=IIII", len(wants) if count is None else count, zygote_boxes, idle_ms, 0) + b"".join(wants)
+    return body + b"\0" * len(want()) * (POOLS - len(wants))
 
 
 def message(kind, body, tail=b"", tag=7, magic=MAGIC):

@@ -105,6 +105,32 @@ static void defaults(void **state)
     gb_config_free(config);
 }
 
+/* Of two marks, the one that nobody has set follows the other. */
+static void pool_marks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t low, high;
+    } rows[] = {{"boxes: {running: 4}", 2, 4},
+                {"boxes: {running: 1}", 1, 1},
+                {"boxes: {running: 4096}", 2, 64},
+                {"boxes: {running: 4}\npool: {low: 9}", 9, 9},
+                {"boxes: {running: 4}\npool: {low: 0}", 0, 4},
+                {"pool: {high: 0}", 0, 0},
+                {"pool: {high: 1}", 1, 1},
+                {"pool: {high: 1000}", 2, 1000},
+                {"pool: {low: 3, high: 3}", 3, 3}};
+    for (size_t i = 0; i < LEN(rows); i++) {
+        struct gb_config *config = good(rows[i].text);
+        assert_int_equal(config->pool.low, rows[i].low);
+        assert_int_equal(config->pool.high, rows[i].high);
+        assert_int_equal(config->pool.idle_ms, 10000);
+        assert_int_equal(config->pool.zygote_boxes, 10000);
+        gb_config_free(config);
+    }
+}
+
 /* Every number at its ends, and one beyond. */
 static void ranges(void **state)
 {
@@ -261,6 +287,7 @@ static void values_that_are_not(void **state)
             /* contradictions */
             {"limits: {timeout_seconds: 301}", {"301 is above ceilings.timeout_seconds, which is 300"}},
             {"ceilings: {max_pids: 5}\nlimits: {max_pids: 6}", {"line 2: limits.max_pids: 6"}},
+            {"pool: {low: 5, high: 4}", {"line 1: pool.low: 5 is above pool.high, which is 4"}},
             {"listen: ['0.0.0.0:80']", {"0.0.0.0:80", "keys", "127.0.0.1"}},
             {"listen: ['[::]:80']", {"other hosts"}},
             {"listen: ['[::ffff:10.0.0.1]:80']", {"IPv4 as such"}},
@@ -456,8 +483,9 @@ static uint64_t draw(uint64_t most)
 
 static json_t *random_number(const struct gb_setting *row)
 {
-    const bool limit = !strncmp(row->path, "limits.", 7); /* never above its ceiling, whatever that becomes */
-    const int64_t value = row->least + (limit ? 0 : (int64_t)draw((uint64_t)(row->most - row->least)));
+    /* Never above its ceiling or high mark, whatever that becomes. */
+    const bool lower = !strncmp(row->path, "limits.", 7) || !strcmp(row->path, "pool.low");
+    const int64_t value = row->least + (lower ? 0 : (int64_t)draw((uint64_t)(row->most - row->least)));
     return row->decimals ? json_real((double)value / 1000) : json_integer(value);
 }
 
@@ -642,6 +670,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(table_makes_sense),
             cmocka_unit_test(defaults),
+            cmocka_unit_test(pool_marks),
             cmocka_unit_test(ranges),
             cmocka_unit_test(values_that_are_taken),
             cmocka_unit_test(values_that_are_not),

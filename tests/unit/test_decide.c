@@ -1,11 +1,12 @@
-/* A box that ran without a report of our start-up code: what is made of it. With the real rules; the rest of
- * the front is not needed. */
+/* What a box is asked for, and what is made of one that ran without a report of our start-up code. With the
+ * real rules; the rest of the front is not needed. */
 #include "unit.h"
 
 #include "front/approval.h"
 #include "front/auth.h"
 #include "front/budget.h"
 #include "front/decide.h"
+#include "wire/payload.h"
 
 enum approval_verdict approval_check(struct call *call)
 {
@@ -122,9 +123,89 @@ static void unreported_raw_and_full(void **state)
     end(&w);
 }
 
+/* --- what is asked for --- */
+
+static const char POOLED[] = "profiles: {default: {python: {program: /opt/py, preload: [json, re]}}}\n";
+
+/* The kind of box that is wanted, and what runs. */
+static const struct {
+    const char *runtime, *body;
+    enum gb_pool_kind kind;
+    const char *program, *preload;
+} boxes[] = {
+        {"python", "{}", GB_POOL_PYTHON, "/opt/py", "json re"},
+        {"python", "{\"env\": {\"A\": \"b\", \"TMPDIR\": \"/tmp\"}}", GB_POOL_PYTHON, "/opt/py", "json re"},
+        {"python", "{\"env\": {\"A\": \"b\", \"PYTHONHASHSEED\": \"1\", \"B\": \"c\"}}", GB_POOL_PLAIN, "",
+         ""},
+        {"python", "{\"env\": {\"TZ\": \"UTC\"}}", GB_POOL_PLAIN, "", ""},
+        {"node", "{\"env\": {\"PYTHONHASHSEED\": \"1\"}}", GB_POOL_NODE, "node", ""},
+        {"node", "{\"env\": {\"NODE_ENV\": \"production\"}}", GB_POOL_PLAIN, "", ""},
+        {"bash", "{}", GB_POOL_PLAIN, "", ""},
+        {"sh", "{\"env\": {\"LANG\": \"C\"}}", GB_POOL_PLAIN, "", ""},
+        {NULL, "{\"env\": {\"PATH\": \"/bin\"}}", GB_POOL_PLAIN, "", ""},
+};
+
+static void names_a_box(void **state)
+{
+    (void)state;
+    static struct gb_payload payload;
+    for (size_t i = 0; i < LEN(boxes); i++) {
+        struct world w;
+        struct gb_err err = {0};
+        begin(&w, POOLED);
+        struct request *r = &w.call->request;
+        r->runtime = boxes[i].runtime ? gb_runtime_find(boxes[i].runtime) : NULL;
+        r->code = "1";
+        r->code_len = 1;
+        r->payload.max = r->program.max = 1 << 16;
+        if (!r->runtime)
+            gb_payload_add_text(&r->program, GB_ITEM_ARG, "ls");
+        assert_int_equal(gb_json_read(boxes[i].body, strlen(boxes[i].body), &r->json, &err), 0);
+        assert_int_equal(decide_payload(w.call, &err), 0);
+        assert_int_equal(w.call->run.pool, gb_pool_key(boxes[i].kind, boxes[i].program, boxes[i].preload));
+        assert_int_equal(gb_payload_read(r->payload.data, r->payload.len, &payload, &err), 0);
+        const char *program = !r->runtime                           ? "ls"
+                              : !strcmp(boxes[i].runtime, "python") ? "/opt/py"
+                                                                    : r->runtime->program;
+        assert_string_equal(payload.argv[0], program);
+        json_decref(r->json);
+        gb_buf_done(&r->payload);
+        gb_buf_done(&r->program);
+        end(&w);
+    }
+}
+
+/* What the start-up code needs is ours: it is no reason for another kind of box, and the code itself stays
+ * away. */
+static void screened_python_is_warm(void **state)
+{
+    (void)state;
+    static struct gb_payload payload;
+    struct world w;
+    struct gb_err err = {0};
+    begin(&w, "{}");
+    struct request *r = &w.call->request;
+    r->runtime = gb_runtime_find("python");
+    r->code = "1";
+    r->code_len = 1;
+    r->payload.max = 1 << 16;
+    w.call->run.reports = true;
+    assert_int_equal(gb_json_read("{}", 2, &r->json, &err), 0);
+    assert_int_equal(decide_payload(w.call, &err), 0);
+    assert_int_equal(w.call->run.pool, gb_pool_key(GB_POOL_PYTHON, "python3", ""));
+    assert_int_equal(gb_payload_read(r->payload.data, r->payload.len, &payload, &err), 0);
+    assert_int_equal(payload.envc, 2);
+    assert_int_equal(payload.file_count, 2);
+    assert_true(r->payload.len < 1000);
+    json_decref(r->json);
+    gb_buf_done(&r->payload);
+    end(&w);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(unreported),
-                                       cmocka_unit_test(unreported_raw_and_full)};
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(unreported), cmocka_unit_test(unreported_raw_and_full),
+            cmocka_unit_test(names_a_box), cmocka_unit_test(screened_python_is_warm)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

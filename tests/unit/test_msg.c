@@ -161,6 +161,37 @@ static void refusals_are_whole(void **state)
     gb_msg_done(&msg);
 }
 
+/* The same for the boxes that shall wait. */
+static void pools_are_whole(void **state)
+{
+    (void)state;
+    static const struct gb_msg_pools good = {
+            .count = 2,
+            .want = {{.key = 1, .kind = GB_POOL_PLAIN, .low = 2, .high = 2},
+                     {.key = 2, .kind = GB_POOL_PYTHON, .high = 4, .program = "python3", .preload = "json"}},
+    };
+    static struct gb_msg_pools bad[7];
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        bad[i] = good;
+    bad[0].count = GB_POOLS + 1;
+    bad[1].count = 3; /* the third has no key */
+    bad[2].want[1].kind = GB_POOL_KINDS;
+    bad[3].want[0].low = 3;
+    bad[4].want[0].low = UINT32_MAX;
+    memset(bad[5].want[1].program, 'x', sizeof(bad[5].want[1].program));
+    memset(bad[6].want[GB_POOLS - 1].preload, 'x', sizeof(bad[6].want[0].preload));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_int_equal(gb_msg_send(pair[0], GB_MSG_POOLS, 0, &bad[i], NULL, 0, NULL, 0), 0);
+        assert_int_equal(gb_msg_receive(pair[1], "serve", "launch", &msg), -EPROTO);
+    }
+    assert_int_equal(gb_msg_send(pair[0], GB_MSG_POOLS, 0, &good, NULL, 0, NULL, 0), 0);
+    assert_int_equal(gb_msg_receive(pair[1], "front", "launch", &msg), -EPROTO); /* it is not the front's */
+    assert_int_equal(gb_msg_send(pair[0], GB_MSG_POOLS, 0, &good, NULL, 0, NULL, 0), 0);
+    assert_int_equal(gb_msg_receive(pair[1], "serve", "launch", &msg), 0);
+    assert_memory_equal(msg.body, &good, sizeof(good));
+    gb_msg_done(&msg);
+}
+
 /* Every text of every message, one after the other, without its end. */
 static void every_text_must_end(void **state)
 {
@@ -257,6 +288,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(garbage, setup, teardown),
             cmocka_unit_test_setup_teardown(text_must_end, setup, teardown),
             cmocka_unit_test_setup_teardown(refusals_are_whole, setup, teardown),
+            cmocka_unit_test_setup_teardown(pools_are_whole, setup, teardown),
             cmocka_unit_test_setup_teardown(every_text_must_end, setup, teardown),
             cmocka_unit_test_setup_teardown(gone, setup, teardown),
             cmocka_unit_test_setup_teardown(last_words, setup, teardown),

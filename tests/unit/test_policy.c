@@ -175,6 +175,105 @@ static void same_policy_after_a_round_trip(void **state)
     gb_config_free(second);
 }
 
+/* --- boxes that wait --- */
+
+static struct gb_pool_want wants[GB_POOLS];
+static char left_out[512];
+
+/* The kinds of those that were asked for, in their order: "PyN", with their marks if these are not 1 to 2. */
+static const char *asked(const char *text)
+{
+    static char found[512];
+    struct gb_config *config = configured(text);
+    struct gb_policy *p = built(config, GB_POLICY_BROKER);
+    struct gb_buf names = {.max = sizeof(left_out) - 1};
+    const size_t count = gb_policy_pools(p, wants, &names);
+    snprintf(left_out, sizeof(left_out), "%s", names.data ? names.data : "");
+    gb_buf_done(&names);
+    *found = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const struct gb_pool_want *w = &wants[i];
+        snprintf(found + strlen(found), sizeof(found) - strlen(found), "%s%s:%u-%u%s%s%s%s", i ? " " : "",
+                 gb_pool_kinds[w->kind].name, w->low, w->high, *w->program ? ":" : "", w->program,
+                 *w->preload ? ":" : "", w->preload);
+        assert_int_equal(w->key, gb_pool_key((enum gb_pool_kind)w->kind, w->program, w->preload));
+    }
+    gb_policy_free(p);
+    gb_config_free(config);
+    return found;
+}
+
+static void pools(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *asked;
+    } rows[] = {
+            {"", "plain:1-2 python:1-2:python3 node:1-2:node"},
+            {"profiles: {default: {runtimes: [python]}}", "plain:1-2 python:1-2:python3"}, /* commands, too */
+            {"profiles: {default: {runtimes: [sh]}}", "plain:1-2"},
+            {"tools: [{name: a, command: {}}]", "plain:1-2"},
+            {"tools: [{name: a, code: {language: node}}]", "node:1-2:node"},
+            {"tools: [{name: a, code: {language: bash}}]", "plain:1-2"},
+            {"tools: [{name: a, http: {url: 'https://a.example/'}}]", ""}, /* no box */
+            {"profiles: {default: {pool: {high: 0}}}", ""},
+            {"profiles: {default: {pool: {low: 0}}}\ntools: [{name: a, command: {}}]", "plain:0-2"},
+            {"profiles: {default: {pool: {low: 3, high: 9}, python: {program: /opt/py, preload: [json, "
+             "os.path]}}}\n"
+             "tools: [{name: a, code: {language: python}}]",
+             "python:3-9:/opt/py:json os.path"},
+            /* A profile that nobody comes to has no boxes. */
+            {"profiles: {other: {python: {program: a}}}\ntools: [{name: a, code: {language: python}}]",
+             "python:1-2:python3"},
+            /* Two that are alike but for what is no box's share them; the greater marks count. */
+            {"profiles: {default: {pool: {low: 0, high: 5}},\n"
+             "  b: {limits: {timeout_seconds: 2, max_output_bytes: 3}}}\n"
+             "tools: [{name: a, command: {}}, {name: b, command: {}, profile: b}]",
+             "plain:1-5"},
+            {"profiles: {default: {limits: {max_pids: 3}}, b: {}}\n"
+             "tools: [{name: a, command: {}}, {name: b, command: {}, profile: b}]",
+             "plain:1-2 plain:1-2"},
+            {"profiles: {b: {python: {preload: [json]}}}\n"
+             "tools: [{name: a, code: {language: python}}, {name: b, code: {language: python}, profile: b}]",
+             "python:1-2:python3:json python:1-2:python3"},
+    };
+    for (size_t i = 0; i < LEN(rows); i++) {
+        char text[1024];
+        snprintf(text, sizeof(text), "pool: {low: 1, high: 2}\n%s\n", rows[i].text);
+        assert_string_equal(asked(text), rows[i].asked);
+        assert_string_equal(left_out, "");
+    }
+}
+
+/* They have the limits of a call that asks for none. */
+static void pools_have_limits(void **state)
+{
+    (void)state;
+    asked("profiles: {default: {limits: {max_memory_mb: 77}, ceilings: {max_pids: 5}}}\n"
+          "tools: [{name: a, command: {}}]\n");
+    assert_int_equal(wants[0].limits.memory_mb, 77);
+    assert_int_equal(wants[0].limits.pids, 5);
+    assert_int_equal(wants[0].limits.disk_mb, 100);
+}
+
+/* Those that are named first have theirs. */
+static void too_many_pools(void **state)
+{
+    (void)state;
+    struct gb_buf text = {.max = 1 << 16};
+    gb_buf_puts(&text, "profiles:\n");
+    for (int i = 0; i < GB_POOLS + 2; i++)
+        gb_buf_printf(&text, "  p%d: {limits: {max_pids: %d}}\n", i, i + 1);
+    gb_buf_puts(&text, "tools:\n");
+    for (int i = 0; i < GB_POOLS + 2; i++)
+        gb_buf_printf(&text, "  - {name: t%d, command: {}, profile: p%d}\n", i, i);
+    asked(text.data);
+    for (int i = 0; i < GB_POOLS; i++)
+        assert_int_equal(wants[i].limits.pids, i + 1);
+    assert_string_equal(left_out, "p16, p17");
+    gb_buf_done(&text);
+}
+
 /* What a tool and its profile mean, however it is written. */
 static void definition(const char *text, const char *tool, char ret[65])
 {
@@ -212,6 +311,12 @@ static void definitions(void **state)
             {"tools: [{name: a, http: {url: 'https://a.example/', headers: {K: '{secret:k}'}}}]\n"
              "secrets: {k: {value: '12345678'}}\nprofiles: {default: {commands: {allow: [ls]}}}\n",
              false},
+            {"tools: [{name: a, http: {url: 'https://a.example/', headers: {K: '{secret:k}'}}}]\n"
+             "secrets: {k: {value: '12345678'}}\nprofiles: {default: {python: {program: python3.11}}}\n",
+             false},
+            {"tools: [{name: a, http: {url: 'https://a.example/', headers: {K: '{secret:k}'}}}]\n"
+             "secrets: {k: {value: '12345678'}}\nprofiles: {default: {pool: {low: 0, high: 9}}}\n",
+             true}, /* how many boxes wait is not what a call does */
             {"tools: [{name: a, http: {url: 'https://a.example/', headers: {K: '{secret:k}'}}}]\n"
              "secrets: {k: {value: '12345678'}}\nscreening: [{name: x, pattern: y}]\n",
              false},
@@ -462,6 +567,9 @@ int main(void)
             cmocka_unit_test(outlives_the_configuration),
             cmocka_unit_test(broker_has_no_rules),
             cmocka_unit_test(same_policy_after_a_round_trip),
+            cmocka_unit_test(pools),
+            cmocka_unit_test(pools_have_limits),
+            cmocka_unit_test(too_many_pools),
             cmocka_unit_test(definitions),
             cmocka_unit_test(takes),
             cmocka_unit_test(defaults_of_arguments),

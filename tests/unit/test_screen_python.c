@@ -66,7 +66,12 @@ static void files_make_a_payload(void **state)
     gb_screen_python_files(&text, "print(1)", 8, &payload);
     assert_int_equal(gb_payload_read(payload.data, payload.len, &p, &err), 0);
     assert_int_equal(p.envc, 2);
-    assert_int_equal(p.file_count, 4);
+    assert_int_equal(p.file_count, 2);
+    /* What the launcher adds. */
+    gb_python_start_files(&p.files[p.file_count]);
+    assert_string_equal(p.files[2].name, ".glovebox/sitecustomize.py");
+    assert_memory_equal(p.files[3].name, ".glovebox/__pycache__/sitecustomize.", 36);
+    p.file_count += GB_PYTHON_START_FILES;
     for (size_t i = 0; i < p.file_count; i++) {
         assert_memory_equal(p.files[i].name, ".glovebox/", 10);
         assert_false(gb_screen_file_is_safe(p.files[i].name));

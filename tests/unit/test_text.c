@@ -305,6 +305,20 @@ static void times(void **state)
     }
 }
 
+static void patterns(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *pattern;
+        bool like;
+    } rows[] = {{"A", "A", true},     {"AB", "A", false},   {"A", "AB", false}, {"a", "A", false},
+                {"AB", "A*", true},   {"A", "A*", true},    {"B", "A*", false}, {"", "A*", false},
+                {"", "*", true},      {"A", "*", true},     {"", "", true},     {"A", "", false},
+                {"A*B", "A*B", true}, {"AXB", "A*B", false}};
+    for (size_t i = 0; i < LEN(rows); i++)
+        assert_int_equal(gb_text_is_like(rows[i].name, rows[i].pattern), rows[i].like);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +332,7 @@ int main(void)
             cmocka_unit_test(find_binary),
             cmocka_unit_test(relative_names),
             cmocka_unit_test(lists),
+            cmocka_unit_test(patterns),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }
