@@ -227,6 +227,21 @@ static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err
     return error;
 }
 
+/* The program is about to start. */
+static void take_streams(struct call *call, struct gb_msg *msg)
+{
+    static void (*const ready[])(struct gb_source *, uint32_t) = {stdout_ready, stderr_ready};
+    for (int i = 0; i < 2; i++) {
+        struct gb_source *s = &call->run.stream[i];
+        if (s->fd >= 0)
+            continue; /* said twice */
+        *s = (struct gb_source){.fd = TAKE_FD(msg->fd[i]), .ready = ready[i]};
+        if (!call->run.paused)
+            gb_loop_watch(call->front->loop, s, EPOLLIN);
+    }
+    gb_msg_done(msg);
+}
+
 static void keeper_ready(struct gb_source *source, uint32_t events)
 {
     (void)events;
@@ -236,6 +251,10 @@ static void keeper_ready(struct gb_source *source, uint32_t events)
     int r = gb_msg_receive(source->fd, "launch", "front", msg);
     if (r == -EAGAIN)
         return;
+    if (!r && msg->kind == GB_MSG_RUN_OUTPUT) {
+        take_streams(call, msg);
+        return;
+    }
     if (r) {
         gb_err_set(&err, GB_ERR_INTERNAL, 0, "the box's keeper died");
     } else {
@@ -262,18 +281,9 @@ static int input_fd(const struct call *call)
     return gb_payload_seal(&text);
 }
 
-static int open_streams(struct call *call, int theirs[2])
+static int open_streams(struct call *call)
 {
-    static void (*const ready[])(struct gb_source *, uint32_t) = {stdout_ready, stderr_ready};
     for (int i = 0; i < 2; i++) {
-        int p[2];
-        if (pipe2(p, O_CLOEXEC))
-            return -errno;
-        theirs[i] = p[1];
-        call->run.stream[i] = (struct gb_source){.fd = p[0], .ready = ready[i]};
-        /* Only our end: programs expect output that blocks. */
-        if (fcntl(p[0], F_SETFL, O_NONBLOCK))
-            return -errno;
         const bool clean = call->profile && call->profile->sanitise;
         call->run.redact[i] = gb_redact_new(clean ? call->policy->gb->rules : NULL, GB_REDACT_HOLD);
         if (!call->run.redact[i])
@@ -283,7 +293,7 @@ static int open_streams(struct call *call, int theirs[2])
     return 0;
 }
 
-static int open_all(struct call *call, int fds[5], unsigned *count)
+static int open_all(struct call *call, int fds[3], unsigned *count)
 {
     int pair[2];
     int r = gb_msg_pair(pair);
@@ -296,33 +306,22 @@ static int open_all(struct call *call, int fds[5], unsigned *count)
     fds[1] = gb_payload_seal(&call->request.payload);
     if (fds[1] < 0)
         return fds[1];
-    r = open_streams(call, fds + 2);
-    *count = 4;
+    r = open_streams(call);
+    *count = 2;
     if (!r && call->request.input) {
-        fds[4] = input_fd(call);
-        r = fds[4] < 0 ? fds[4] : 0;
-        *count = 5;
+        fds[2] = input_fd(call);
+        r = fds[2] < 0 ? fds[2] : 0;
+        *count = 3;
     }
-    return r;
-}
-
-static int watch_all(struct call *call)
-{
-    struct gb_source *const sources[] = {&call->run.socket, &call->run.stream[0], &call->run.stream[1]};
-    int r = 0;
-    for (size_t i = 0; !r && i < ARRAY_LEN(sources); i++)
-        r = gb_loop_watch(call->front->loop, sources[i], EPOLLIN);
-    return r;
+    return r ? r : gb_loop_watch(call->front->loop, &call->run.socket, EPOLLIN);
 }
 
 int run_start(struct call *call, bool probe, struct gb_err *err)
 {
-    int fds[5] = {-1, -1, -1, -1, -1};
+    int fds[3] = {-1, -1, -1};
     unsigned count = 0;
     const struct gb_runtime *rt = call->request.runtime;
     int r = open_all(call, fds, &count);
-    if (!r)
-        r = watch_all(call);
     if (r) {
         for (size_t i = 0; i < ARRAY_LEN(fds); i++)
             gb_auto_close(&fds[i]);

@@ -1,15 +1,17 @@
 #include "launch/keeper.h"
 
-#include "backend/backend.h"
+#include "backend/native.h"
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "sandbox/launch.h"
 #include "sandbox/steps.h"
 #include "screen/start.h"
 #include "wire/payload.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -135,8 +137,6 @@ static int prepare_call(struct keeper *k, struct gb_err *err)
 static int prepare(struct keeper *k, struct gb_err *err)
 {
     k->spec.cancel_fd = k->run->fd[GB_RUN_SOCKET];
-    k->spec.out_fd[0] = k->run->fd[GB_RUN_STDOUT];
-    k->spec.out_fd[1] = k->run->fd[GB_RUN_STDERR];
     int r = k->run->ask.flags & GB_RUN_PROBE ? prepare_probe(k, &k->run->ceiling.limits)
                                              : prepare_call(k, err);
     fill_env(k);
@@ -203,7 +203,7 @@ static int send_done(struct keeper *k)
 /* --- its life --- */
 
 /* Should: die with the launcher, from the first moment. */
-static void settle(const struct gb_run *run, pid_t launcher)
+static void settle(const int *fds, unsigned fd_count, pid_t launcher)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -215,26 +215,193 @@ static void settle(const struct gb_run *run, pid_t launcher)
         prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     /* The launcher's channels are not a box's business, and the end of a socket that a keeper holds open
      * would hide the launcher's death from those at the other end. */
-    gb_fd_close_others(run->fd, run->fd_count);
+    gb_fd_close_others(fds, fd_count);
     sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void answer(struct keeper *k, int r, struct gb_err *err)
+{
+    if (r && err->code == GB_ERR_NONE)
+        gb_err_set(err, GB_ERR_INTERNAL, -r, "run the box");
+    int sent = r ? gb_run_fail(k->run, err) : send_done(k);
+    /* A front that has hung up wants no answer. */
+    if (sent && sent != -EPIPE && sent != -ECONNRESET)
+        gb_log(GB_LOG_WARN, "a run could not be answered", GB_S("id", k->run->ask.id),
+               GB_S("error", strerror(-sent)));
+}
+
+/* --- a box from nothing --- */
+
+/* Two pipes whose reading ends the front gets. */
+static int open_output(struct keeper *k, struct gb_err *err)
+{
+    int ours[2] = {-1, -1};
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC))
+            return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
+        ours[i] = ends[0];
+        k->spec.out_fd[i] = ends[1];
+        if (fcntl(ends[0], F_SETFL, O_NONBLOCK)) /* only its end: programs expect output that blocks */
+            return gb_err_set(err, GB_ERR_INTERNAL, errno, "set up a pipe");
+    }
+    int r = gb_run_tell_output(k->run, ours);
+    return r ? gb_err_set(err, GB_ERR_INTERNAL, -r, "tell where output comes from") : 0;
 }
 
 void gb_keeper_main(const struct gb_run *run, pid_t launcher)
 {
     static struct keeper k;
-    settle(run, launcher);
+    settle(run->fd, run->fd_count, launcher);
     k.run = run;
     gb_keeper_spec(run, &k.spec);
     struct gb_err err = {0};
     int r = prepare(&k, &err);
     if (!r)
+        r = open_output(&k, &err);
+    if (!r)
         r = gb_backend_native.run(&k.spec, NULL, NULL, &k.result, &err);
-    if (r && err.code == GB_ERR_NONE)
-        gb_err_set(&err, GB_ERR_INTERNAL, -r, "run the box");
-    int sent = r ? gb_run_fail(run, &err) : send_done(&k);
-    /* A front that has hung up wants no answer. */
-    if (sent && sent != -EPIPE && sent != -ECONNRESET)
-        gb_log(GB_LOG_WARN, "a run could not be answered", GB_S("id", run->ask.id),
-               GB_S("error", strerror(-sent)));
+    answer(&k, r, &err);
+    _exit(0);
+}
+
+/* --- boxes that wait --- */
+
+struct waiter {
+    const struct gb_keeper_post *post;
+    struct gb_spec spec; /* what the box is built with */
+    struct gb_box box;
+    struct gb_run run;
+    struct keeper k;
+    struct gb_msg msg;
+    bool again;
+};
+
+static void set_state(const struct gb_keeper_post *post, enum gb_slot_state state)
+{
+    atomic_store(&post->slots->state[post->slot], (uint32_t)state);
+}
+
+/* Takes over what the box before has left: its uid, its buffers and, if it is as new, its cgroup. */
+static int build(struct waiter *w)
+{
+    struct gb_err err = {0};
+    struct gb_box *box = &w->box;
+    const struct gb_box before = *box;
+    gb_box_init(box, &w->spec);
+    box->zygote = &w->post->zygote;
+    box->cgroup = before.cgroup;
+    box->buffer = before.buffer;
+    box->lease_fd = before.lease_fd;
+    if (before.lease_fd >= 0)
+        box->receipt.host_uid = box->host_uid = box->host_gid = before.host_uid;
+    atomic_fetch_add(&w->post->slots->born[w->post->nest], 1);
+    int r = gb_launch(box, &err);
+    if (r)
+        gb_log(GB_LOG_WARN, "no box could be built to wait", GB_S("kind", gb_pool_kinds[w->post->kind].name),
+               GB_S("error", err.text));
+    return r;
+}
+
+/* Until a call has come: 0. 1: none will come any more. Negative: the box is not what it was. */
+static int await_call(struct waiter *w)
+{
+    const struct gb_keeper_post *post = w->post;
+    set_state(post, GB_SLOT_WAITING);
+    if (atomic_load(&post->slots->pending))
+        (void)gb_msg_send(post->socket, GB_MSG_WAITING, 0, &(struct gb_msg_none){0}, NULL, 0, NULL, 0);
+    for (;;) {
+        struct pollfd p[] = {
+                {post->socket, POLLIN, 0}, {w->box.channel, POLLIN, 0}, {w->box.init_fd, POLLIN, 0}};
+        if (poll(p, ARRAY_LEN(p), -1) < 0)
+            continue;
+        if (p[0].revents) {
+            int r = gb_msg_receive(post->socket, "launch", "keeper", &w->msg);
+            if (r == -EAGAIN)
+                continue;
+            return r ? 1 : 0;
+        }
+        if (p[1].revents || p[2].revents) {
+            gb_log(GB_LOG_WARN, "a box has ended while it waited",
+                   GB_S("kind", gb_pool_kinds[post->kind].name));
+            return -EPIPE;
+        }
+    }
+}
+
+static void take_call(struct waiter *w)
+{
+    const struct gb_msg_serve *serve = w->msg.body;
+    w->again = serve->again;
+    w->run = (struct gb_run){
+            .tag = w->msg.tag, .ask = serve->ask, .ceiling = serve->ceiling, .fd_count = w->msg.fd_count};
+    for (unsigned i = 0; i < w->msg.fd_count; i++)
+        w->run.fd[i] = TAKE_FD(w->msg.fd[i]);
+    gb_msg_done(&w->msg);
+}
+
+static int start(struct waiter *w, struct gb_err *err)
+{
+    const struct gb_keeper_post *post = w->post;
+    int payloads[GB_GO_PAYLOADS] = {w->run.fd[GB_RUN_PAYLOAD], post->start_code};
+    const bool code = w->run.ask.flags & GB_RUN_START_CODE && post->kind != GB_POOL_PYTHON;
+    w->box.spec = &w->k.spec;
+    w->box.receipt.limits = w->k.spec.limits;
+    int r = gb_run_tell_output(&w->run, w->box.out_fd);
+    if (r)
+        return gb_err_set(err, GB_ERR_INTERNAL, -r, "tell where output comes from");
+    return gb_launch_start(&w->box, payloads, code ? 2 : 1, err);
+}
+
+/* One call, from beginning to end. The box is dead when the answer leaves, and what is left of it is put away
+ * after that. */
+static void serve(struct waiter *w)
+{
+    struct gb_err err = {0};
+    struct keeper *k = &w->k;
+    k->run = &w->run;
+    gb_keeper_spec(&w->run, &k->spec);
+    k->result = (struct gb_result){0};
+    int r = prepare(k, &err);
+    if (!r)
+        r = start(w, &err);
+    if (!r)
+        r = gb_native_serve(&w->box, NULL, NULL, &k->result, &err);
+    else
+        gb_launch_kill(&w->box);
+    const bool calm = !r && !k->result.kill_reason;
+    answer(k, r, &err);
+    set_state(w->post, GB_SLOT_BUILDING);
+    gb_result_done(&k->result);
+    gb_payload_done(&k->payload);
+    gb_run_drop(&w->run);
+    if (!calm || !gb_cgroup_recycle(&w->box.cgroup))
+        gb_cgroup_destroy(&w->box.cgroup);
+    gb_box_close(&w->box);
+}
+
+void gb_keeper_wait(const struct gb_keeper_post *post, pid_t launcher)
+{
+    static struct waiter w;
+    const int keep[] = {post->socket, post->zygote.socket, post->start_code};
+    settle(keep, ARRAY_LEN(keep), launcher);
+    w.post = post;
+    const struct gb_run nobody = {.ask.limits = post->limits, .ceiling = post->ceiling};
+    gb_keeper_spec(&nobody, &w.spec);
+    w.spec.env = gb_spec_env;
+    gb_box_init(&w.box, &w.spec);
+    do {
+        int r = build(&w);
+        if (!r)
+            r = await_call(&w);
+        if (r) {
+            gb_launch_kill(&w.box);
+            gb_cgroup_destroy(&w.box.cgroup);
+            _exit(r < 0 ? GB_KEEPER_NO_BOX : 0);
+        }
+        take_call(&w);
+        serve(&w);
+    } while (w.again);
+    gb_cgroup_destroy(&w.box.cgroup);
     _exit(0);
 }

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "confine/confine.h"
 #include "launch/keeper.h"
+#include "launch/pool.h"
 #include "launch/witness.h"
 #include "sandbox/cgroup.h"
 #include "wire/begin.h"
@@ -27,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define OWN_FDS 4
 #define HOLD_US 1000000 /* a run that comes when all places are taken waits this long for one */
 
 /* When to look for cgroups of dead boxes, counted from the start or from a keeper's sudden death: a box that
@@ -38,7 +40,7 @@ static struct launcher {
     int front, signals;
     struct gb_msg_ceiling ceiling;
     struct gb_msg_pools pools; /* that were asked for, each within the ceiling */
-    unsigned running;          /* keepers of calls */
+    unsigned running;          /* keepers of calls, but for those of the pool */
     pid_t probe;               /* the keeper of a probe; 0: none. It has a place of its own */
     bool stopping;             /* take nothing new */
     bool held;                 /* `run` waits for a place */
@@ -105,7 +107,8 @@ static bool is_probe(const struct gb_run *run)
     return run->ask.flags & GB_RUN_PROBE;
 }
 
-static void start(struct gb_run *run)
+/* A keeper for this run alone, which builds its box from nothing. */
+static void start_cold(struct gb_run *run)
 {
     struct gb_err err = {0};
     pid_t pid = fork();
@@ -131,15 +134,16 @@ static void settled(struct gb_run *run, const struct gb_err *err)
         refuse(run, err);
     else if (gb_run_is_left(run))
         gb_run_drop(run);
-    else
-        start(run);
+    else if (!gb_pool_take(run))
+        start_cold(run);
 }
 
 static bool has_place(const struct gb_run *run)
 {
     if (is_probe(run))
         return !l.probe;
-    return l.running + gb_witness_waiting(&l.witness) < l.ceiling.running && !gb_witness_is_full(&l.witness);
+    return l.running + gb_pool_calls() + gb_witness_waiting(&l.witness) < l.ceiling.running &&
+           !gb_witness_is_full(&l.witness);
 }
 
 /* A keeper answers just before it exits, so the front may fill a place a moment before we see that it is
@@ -171,7 +175,7 @@ static void decide(void)
     l.held = false;
     run->ceiling = l.ceiling;
     if (!r && is_probe(run))
-        start(run);
+        start_cold(run);
     else if (!r)
         r = gb_witness_tell(&l.witness, run, &err);
     if (r)
@@ -238,6 +242,7 @@ static void take_pools(const struct gb_msg_pools *pools)
         else
             gb_log(GB_LOG_ERROR, "a pool is above the ceiling",
                    GB_S("kind", gb_pool_kinds[pools->want[i].kind].name), GB_S("error", err.text));
+    gb_pool_set(&l.pools, &l.ceiling);
 }
 
 static void take_control(void)
@@ -267,9 +272,9 @@ static void reap(void)
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (pid == l.probe)
             l.probe = 0;
-        else
+        else if (!gb_pool_reaped(pid, status))
             l.running--;
-        if (!status)
+        if (!status || (WIFEXITED(status) && WEXITSTATUS(status) == GB_KEEPER_NO_BOX))
             continue;
         gb_log(GB_LOG_ERROR, "a keeper died", GB_I("pid", pid),
                GB_I("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
@@ -295,6 +300,8 @@ static int timeout_ms(void)
     int64_t next = gb_witness_next_us(&l.witness);
     if (l.held && l.held_until_us < next)
         next = l.held_until_us;
+    if (gb_pool_next_us() < next)
+        next = gb_pool_next_us();
     if (l.sweeps < ARRAY_LEN(sweep_us) && l.swept_from_us + sweep_us[l.sweeps] < next)
         next = l.swept_from_us + sweep_us[l.sweeps];
     if (next == INT64_MAX)
@@ -305,18 +312,21 @@ static int timeout_ms(void)
 
 static bool is_busy(void)
 {
-    return l.held || l.running || l.probe || gb_witness_waiting(&l.witness);
+    return l.held || l.running || l.probe || gb_pool_calls() || gb_witness_waiting(&l.witness);
 }
 
 static void serve(void)
 {
+    static struct pollfd p[OWN_FDS + GB_POOL_POLL_MOST];
     while (!l.stopping || is_busy()) {
-        struct pollfd p[] = {{GB_CONTROL, POLLIN, 0},
-                             {l.signals, POLLIN, 0},
-                             {l.witness.store, POLLIN, 0},
-                             {l.stopping || l.held ? -1 : l.front, POLLIN, 0}};
-        if (poll(p, ARRAY_LEN(p), timeout_ms()) < 0 && errno != EINTR)
+        p[0] = (struct pollfd){GB_CONTROL, POLLIN, 0};
+        p[1] = (struct pollfd){l.signals, POLLIN, 0};
+        p[2] = (struct pollfd){l.witness.store, POLLIN, 0};
+        p[3] = (struct pollfd){l.stopping || l.held ? -1 : l.front, POLLIN, 0};
+        const unsigned more = gb_pool_watch(p + OWN_FDS, GB_POOL_POLL_MOST);
+        if (poll(p, OWN_FDS + more, timeout_ms()) < 0 && errno != EINTR)
             die("poll", strerror(errno));
+        gb_pool_look(p + OWN_FDS, more);
         if (p[0].revents)
             take_control();
         if (p[1].revents)
@@ -328,6 +338,8 @@ static void serve(void)
             decide();
         else if (p[3].revents && !l.stopping)
             take_run();
+        if (l.stopping)
+            gb_pool_stop();
         sweep();
     }
 }
@@ -368,6 +380,7 @@ int main(void)
             .name = "launch", .keep_root = true, .root_fd = -1, .rw_fd = -1, .degraded = l.ceiling.degraded};
     if (gb_confine_enter(&row, parent, &err))
         die("cannot confine itself", err.text);
+    gb_pool_init(l.pid, start_cold);
     l.swept_from_us = gb_clock_us();
     sweep();
     if (gb_msg_send(GB_CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))

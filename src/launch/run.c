@@ -14,6 +14,15 @@ void gb_run_take(struct gb_msg *msg, struct gb_run *ret)
         ret->fd[i] = TAKE_FD(msg->fd[i]);
 }
 
+int gb_run_tell_output(const struct gb_run *run, int fds[2])
+{
+    const struct gb_msg_none none = {0};
+    int r = gb_msg_send(run->fd[GB_RUN_SOCKET], GB_MSG_RUN_OUTPUT, run->tag, &none, NULL, 0, fds, 2);
+    for (int i = 0; i < 2; i++)
+        gb_auto_close(&fds[i]);
+    return r;
+}
+
 bool gb_run_is_left(const struct gb_run *run)
 {
     struct pollfd p = {.fd = run->fd[GB_RUN_SOCKET]};

@@ -4,7 +4,7 @@
 #include "wire/msg.h"
 
 /* Descriptors of a RUN message, in this order. */
-enum gb_run_fd { GB_RUN_SOCKET, GB_RUN_PAYLOAD, GB_RUN_STDOUT, GB_RUN_STDERR, GB_RUN_STDIN, GB_RUN_FDS };
+enum gb_run_fd { GB_RUN_SOCKET, GB_RUN_PAYLOAD, GB_RUN_STDIN, GB_RUN_FDS };
 
 struct gb_run {
     uint64_t tag;
@@ -16,6 +16,8 @@ struct gb_run {
 
 /* Takes body and descriptors of a RUN message. Release with gb_run_drop. */
 void gb_run_take(struct gb_msg *msg, struct gb_run *ret);
+/* Tells the front where the output comes from; the two descriptors are closed. */
+int gb_run_tell_output(const struct gb_run *run, int fds[2]);
 /* Has the front hung up? Then nobody wants it any more. */
 bool gb_run_is_left(const struct gb_run *run);
 /* Answers that nothing was run. 0, or negative: the front cannot be told. */

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -184,7 +185,7 @@ static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb
         box->box_stdio[i] = fds[1 + i];
     box->cgroup.version = birth->cgroup_version;
     for (unsigned i = 4; i < count; i++)
-        *(birth->cgroup_version == 2 ? &box->cgroup.fd[0] : &box->cgroup.tasks_fd[i - 4]) = fds[i];
+        box->cgroup.tasks_fd[i - 4] = fds[i];
 }
 
 /* As the uid that the box will have, since only under its own uid may it map itself. Our user namespace has
@@ -197,7 +198,9 @@ static long clone_as(struct gb_box *box, struct clone_args *args)
     if (pid == 0)
         return 0;
     const int error = errno;
-    if (syscall(SYS_setresuid, -1, 0, -1) || syscall(SYS_setresgid, -1, 0, -1))
+    /* A change of user undoes the wish to die with the supervisor. */
+    if (syscall(SYS_setresuid, -1, 0, -1) || syscall(SYS_setresgid, -1, 0, -1) ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
         _exit(1);
     errno = error;
     return pid;
@@ -217,10 +220,6 @@ static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const 
     int r = gb_steps_run(&box, GB_SIDE_ZYGOTE, &err);
     struct clone_args args = {.flags = gb_steps_clone_flags(&box) | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&pidfd};
-    if (box.cgroup.version == 2) {
-        args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)box.cgroup.fd[0];
-    }
     long pid = r ? -1 : clone_as(&box, &args);
     if (pid == 0) {
         grow(n, &box);

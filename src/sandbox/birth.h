@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* The channel, stdin, stdout, stderr; then on v1 the `tasks` files, on v2 the cgroup. */
+/* The channel, stdin, stdout, stderr; then where the box enters its cgroup: `tasks` files, or `cgroup.procs`.
+ */
 #define GB_BIRTH_FDS 8
 
 struct gb_birth {

@@ -43,7 +43,7 @@ void gb_box_close_ends(struct gb_box *box)
             close(TAKE_FD(*fds[i]));
 }
 
-void gb_box_done(struct gb_box *box)
+void gb_box_close(struct gb_box *box)
 {
     int *const fds[] = {&box->init_fd,   &box->channel,   &box->stdin_fd,
                         &box->out_fd[0], &box->out_fd[1], &box->scratch_fd};
@@ -51,6 +51,11 @@ void gb_box_done(struct gb_box *box)
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         if (*fds[i] >= 0)
             close(TAKE_FD(*fds[i]));
+}
+
+void gb_box_done(struct gb_box *box)
+{
+    gb_box_close(box);
     gb_cgroup_destroy(&box->cgroup);
     free(box->buffer);
     if (box->lease_fd >= 0)

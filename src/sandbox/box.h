@@ -30,7 +30,8 @@ struct gb_box {
     int channel, stdin_fd, out_fd[2]; /* our ends; out_fd is stdout, stderr */
     int scratch_fd;                   /* root of the box's writable file system */
 
-    char *buffer; /* GB_BOX_BUFFER bytes for the streams */
+    int64_t cpu_before_us; /* that was used before the call came */
+    char *buffer;          /* GB_BOX_BUFFER bytes for the streams */
 
     /* ends that the box inherits */
     int box_channel, box_stdio[3];
@@ -44,5 +45,7 @@ struct gb_box {
 void gb_box_init(struct gb_box *box, const struct gb_spec *spec);
 /* Closes the ends that only the box needs. */
 void gb_box_close_ends(struct gb_box *box);
-/* Closes what is left open and removes the cgroup; the box must be dead. */
+/* Closes what is left open of it but the cgroup, the uid and the buffer: they can serve another box. */
+void gb_box_close(struct gb_box *box);
+/* Closes all of that and removes the cgroup; the box must be dead. */
 void gb_box_done(struct gb_box *box);

@@ -258,6 +258,8 @@ fail:
 
 int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err)
 {
+    if (cg->tasks_fd[0] < 0)
+        return gb_err_set(err, GB_ERR_LAYER, EBADF, "enter the box's cgroup");
     for (size_t i = 0; i < GB_CG_COUNT; i++)
         if (cg->tasks_fd[i] >= 0 && write(cg->tasks_fd[i], "0", 1) != 1)
             return gb_err_set(err, GB_ERR_LAYER, errno, "enter the box's %s cgroup",
@@ -469,7 +471,8 @@ int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err)
  * in their cgroup. */
 int gb_cgroup_step_join(struct gb_box *box, struct gb_err *err)
 {
-    return box->cgroup.version == 1 ? gb_cgroup_join(&box->cgroup, err) : GB_STEP_NOT_APPLICABLE;
+    return box->cgroup.version == 1 || (box->cgroup.version && box->warm) ? gb_cgroup_join(&box->cgroup, err)
+                                                                          : GB_STEP_NOT_APPLICABLE;
 }
 
 /* ns-cgroup. Should: make the box's own cgroup look like the root. So it comes after the box is in it. */

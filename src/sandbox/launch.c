@@ -334,6 +334,7 @@ int gb_launch(struct gb_box *box, struct gb_err *err)
 int gb_launch_start(struct gb_box *box, const int *payloads, unsigned count, struct gb_err *err)
 {
     const char go = GB_GO_START;
+    box->cpu_before_us = gb_cgroup_cpu_us(&box->cgroup);
     int r = gb_channel_send(box->channel, &go, 1, payloads, count);
     if (r)
         return gb_err_set(err, GB_ERR_INTERNAL, -r, "tell the box to start");

@@ -142,7 +142,7 @@ static void feed_input(struct run *run)
 static void look_at_cpu(struct run *run, int64_t now)
 {
     const struct gb_limits *l = &run->box->spec->limits;
-    const int64_t left = l->cpu_ms * 1000 - gb_cgroup_cpu_us(&run->box->cgroup);
+    const int64_t left = l->cpu_ms * 1000 - (gb_cgroup_cpu_us(&run->box->cgroup) - run->box->cpu_before_us);
     if (GB_WALL("cpu-seconds") && left <= 0)
         stop(run, &out_of_cpu);
     /* It cannot use cpu faster than its share, so nothing can happen before this. */
@@ -320,6 +320,8 @@ static void measure(struct run *run)
         u->memory_peak_bytes = run->last.memory_bytes;
     }
     gb_cgroup_usage(&run->box->cgroup, u);
+    if (run->box->cgroup.version)
+        u->cpu_us -= run->box->cpu_before_us;
     u->disk_bytes = scratch_bytes(run);
     u->stdout_bytes = run->result->out.seen;
     u->stderr_bytes = run->result->err.seen;

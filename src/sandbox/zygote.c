@@ -184,8 +184,11 @@ int gb_zygote_ask(struct gb_box *box, struct gb_err *err)
     int fds[GB_BIRTH_FDS] = {box->box_channel, box->box_stdio[0], box->box_stdio[1], box->box_stdio[2]};
     unsigned count = 4;
     snprintf(birth.degraded, sizeof(birth.degraded), "%s", box->spec->degraded ? box->spec->degraded : "");
-    if (cg->version == 2)
-        fds[count++] = cg->fd[0];
+    /* v2: a zygote has no right to have boxes born in a cgroup, but who opens this file has the right to have
+     * them enter. It takes an RCU grace period, and nobody waits for it but the box. */
+    AUTO_FD procs = cg->version == 2 ? openat(cg->fd[0], "cgroup.procs", O_WRONLY | O_CLOEXEC) : -1;
+    if (procs >= 0)
+        fds[count++] = procs;
     for (size_t i = 0; cg->version == 1 && i < GB_CG_COUNT; i++)
         if (cg->tasks_fd[i] >= 0)
             fds[count++] = cg->tasks_fd[i];

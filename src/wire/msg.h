@@ -69,6 +69,13 @@ struct gb_msg_run {
     uint64_t pool; /* key of the kind of box that may wait for such a call; 0: one is built for it alone */
 };
 
+struct gb_msg_serve {
+    struct gb_msg_run ask;
+    struct gb_msg_ceiling ceiling;
+    uint32_t again; /* build another box afterwards */
+    uint32_t reserved;
+};
+
 struct gb_msg_done {
     int32_t status; /* enum gb_status */
     int32_t exit_code, signal;
