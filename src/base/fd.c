@@ -70,9 +70,9 @@ ssize_t gb_fd_get(int dir_fd, const char *name, char *buf, size_t size)
             continue;
         if (n < 0)
             return -errno;
-        if (!n)
-            break;
         used += (size_t)n;
+        if ((size_t)n < size - 1 - (used - (size_t)n)) /* files of the kernel are short, and their end shows */
+            break;
     }
     buf[used] = '\0';
     return (ssize_t)used;

@@ -13,8 +13,7 @@
 
 enum gb_report_kind {
     GB_REPORT_BORN,        /* from a zygote: carries the descriptor of PID 1 */
-    GB_REPORT_SCRATCH,     /* set-up to parent: carries the scratch file system's descriptor */
-    GB_REPORT_READY,       /* every step done; init follows */
+    GB_REPORT_READY,       /* every step done, init follows; carries the scratch file system's descriptor */
     GB_REPORT_FAILED,      /* a step failed: err says which and why */
     GB_REPORT_FILE_FAILED, /* from init: a file of the call cannot be made; value is the errno, number which
                             */

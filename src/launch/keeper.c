@@ -271,6 +271,7 @@ struct waiter {
     const struct gb_keeper_post *post;
     struct gb_spec spec; /* what the box is built with */
     struct gb_box box;
+    struct gb_cgroup rested; /* of the box before it */
     struct gb_run run;
     struct keeper k;
     struct gb_msg msg;
@@ -282,11 +283,23 @@ static void set_state(const struct gb_keeper_post *post, enum gb_slot_state stat
     atomic_store(&post->slots->state[post->slot], (uint32_t)state);
 }
 
-/* Takes over what the box before has left: its uid, its buffers and, if it is as new, its cgroup. */
+/* The cgroup of the box before last, if it is as new again: what the kernel counts for a box is given back a
+ * while after its end. */
+static void take_cgroup(struct waiter *w)
+{
+    const struct gb_cgroup last = w->box.cgroup;
+    w->box.cgroup = w->rested;
+    w->rested = last;
+    if (w->box.cgroup.version && !gb_cgroup_recycle(&w->box.cgroup))
+        gb_cgroup_destroy(&w->box.cgroup);
+}
+
+/* Takes over what the boxes before have left: uid, buffers, cgroup. */
 static int build(struct waiter *w)
 {
     struct gb_err err = {0};
     struct gb_box *box = &w->box;
+    take_cgroup(w);
     const struct gb_box before = *box;
     gb_box_init(box, &w->spec);
     box->zygote = &w->post->zygote;
@@ -375,9 +388,17 @@ static void serve(struct waiter *w)
     gb_result_done(&k->result);
     gb_payload_done(&k->payload);
     gb_run_drop(&w->run);
-    if (!calm || !gb_cgroup_recycle(&w->box.cgroup))
+    if (!calm)
         gb_cgroup_destroy(&w->box.cgroup);
     gb_box_close(&w->box);
+}
+
+static void leave(struct waiter *w, int code) __attribute__((noreturn));
+static void leave(struct waiter *w, int code)
+{
+    gb_cgroup_destroy(&w->box.cgroup);
+    gb_cgroup_destroy(&w->rested);
+    _exit(code);
 }
 
 void gb_keeper_wait(const struct gb_keeper_post *post, pid_t launcher)
@@ -390,18 +411,17 @@ void gb_keeper_wait(const struct gb_keeper_post *post, pid_t launcher)
     gb_keeper_spec(&nobody, &w.spec);
     w.spec.env = gb_spec_env;
     gb_box_init(&w.box, &w.spec);
+    gb_cgroup_init(&w.rested);
     do {
         int r = build(&w);
         if (!r)
             r = await_call(&w);
         if (r) {
             gb_launch_kill(&w.box);
-            gb_cgroup_destroy(&w.box.cgroup);
-            _exit(r < 0 ? GB_KEEPER_NO_BOX : 0);
+            leave(&w, r < 0 ? GB_KEEPER_NO_BOX : 0);
         }
         take_call(&w);
         serve(&w);
     } while (w.again);
-    gb_cgroup_destroy(&w.box.cgroup);
-    _exit(0);
+    leave(&w, 0);
 }

@@ -130,18 +130,21 @@ static void grow(const struct gb_nursery *n, struct gb_box *box)
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
                              : gb_steps_run(box, GB_SIDE_BOX, &err);
     if (!r && !n->born) {
-        if (!gb_channel_report(box, GB_REPORT_READY, -1, NULL))
+        if (!gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
             execute_init(n, box, &err);
     } else if (!r) {
-        /* No exec closes them here. */
-        if (close_range(GB_INIT_CHANNEL + 1, ~0U, 0))
+        /* No exec closes them here. The scratch file system is still to be handed over. */
+        const int scratch = GB_INIT_CHANNEL + 1;
+        if ((box->scratch_fd != scratch && dup2(box->scratch_fd, scratch) < 0) ||
+            close_range((unsigned)scratch + 1, ~0U, 0))
             _exit(1);
+        box->scratch_fd = scratch;
         waiting.pid = n->born(n->context, &waiting.control);
         if (waiting.pid == 0)
             return;
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
         prctl(PR_SET_NAME, "glovebox-init", 0, 0, 0);
-        if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, -1, NULL))
+        if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
             gb_init_attend(gb_init_await(NULL, &waiting), 1);
         gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }

@@ -98,7 +98,8 @@ static void box_main(struct gb_box *box)
     if (GB_WALL("umask"))
         umask(022); /* the caller's may not even let us into the directories that we make */
     close(TAKE_FD(box->channel));
-    if (!gb_steps_run(box, GB_SIDE_BOX, &err) && !gb_channel_report(box, GB_REPORT_READY, -1, NULL)) {
+    if (!gb_steps_run(box, GB_SIDE_BOX, &err) &&
+        !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL)) {
         execveat(box->image_fd, "", (char *const *)box->spec->argv, (char *const *)box->spec->env,
                  AT_EMPTY_PATH);
         gb_err_set(&err, errno == E2BIG ? GB_ERR_USAGE : GB_ERR_INTERNAL, errno, "start init");
@@ -197,7 +198,7 @@ static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *re
     }
     if (gb_channel_receive(box, report, &fd))
         return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "the box died during its set-up");
-    if (report->kind == GB_REPORT_SCRATCH || report->kind == GB_REPORT_BORN) {
+    if (report->kind == GB_REPORT_READY || report->kind == GB_REPORT_BORN) {
         *(report->kind == GB_REPORT_BORN ? &box->init_fd : &box->scratch_fd) = fd;
         return fd >= 0 ? 0 : gb_err_set(err, GB_ERR_BUSY, EMFILE, "take a descriptor from the box");
     }

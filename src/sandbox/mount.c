@@ -367,11 +367,10 @@ int gb_mount_scratch(struct gb_box *box, struct gb_err *err)
                                         {"mode", "0755"}};
     AUTO_FD fs = new_fs("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     int r = fs < 0 ? fs : place_scratch(box, fs);
-    /* The supervisor measures disk use and takes output files through this descriptor. */
-    if (!r)
-        r = gb_channel_report(box, GB_REPORT_SCRATCH, fs, NULL);
     if (r)
         return gb_err_set(err, GB_ERR_LAYER, -r, "make the writable directories");
+    /* The supervisor, who gets it with the report that all is done, measures disk use and takes output files
+     * through this descriptor. */
     box->scratch_fd = TAKE_FD(fs);
     return 0;
 }

@@ -43,7 +43,8 @@ int gb_process_reset(struct gb_box *box, struct gb_err *err)
         void *restorer;
         unsigned long mask;
     } plain = {0};
-    for (int sig = 1; GB_WALL("signal-handlers") && sig < NSIG; sig++)
+    /* A zygote has done this for itself; what its interpreter has set since, its boxes need. */
+    for (int sig = 1; !box->warm && GB_WALL("signal-handlers") && sig < NSIG; sig++)
         (void)syscall(SYS_rt_sigaction, sig, &plain, NULL,
                       sizeof(plain.mask)); /* SIGKILL and SIGSTOP: EINVAL, and never inherited */
     sigset_t none;

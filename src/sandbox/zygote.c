@@ -72,6 +72,15 @@ static void run_interpreter(const struct gb_zygote_spec *spec)
     _exit(1);
 }
 
+/* As for a box that nobody bears: nothing of the supervisor's is inherited. */
+static int reset(struct gb_box *box, struct gb_err *err)
+{
+    box->warm = false;
+    int r = gb_process_reset(box, err);
+    box->warm = true;
+    return r;
+}
+
 static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, int socket)
         __attribute__((noreturn));
 static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, int socket)
@@ -85,7 +94,7 @@ static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, i
     if (!r)
         r = gb_steps_run(box, GB_SIDE_TEMPLATE, &err);
     if (!r)
-        r = gb_process_reset(box, &err);
+        r = reset(box, &err);
     if (!r)
         r = gb_caps_no_new_privs(box, &err);
     if (!r && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) /* again: the change of user has undone it */

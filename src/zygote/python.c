@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -23,29 +22,10 @@
 
 #define WORDS_MOST ((size_t)8 << 20) /* no payload has more */
 
-/* What the steps of a box reset, because no process should inherit it, and an interpreter needs again. */
 static struct {
-    struct sigaction action[NSIG];
-    char name[16];
-    int words; /* the reading end */
+    char name[16]; /* of the interpreter */
+    int words;     /* the reading end */
 } kept;
-
-static void keep_state(void)
-{
-    for (int sig = 1; sig < NSIG; sig++)
-        if (sigaction(sig, NULL, &kept.action[sig]))
-            kept.action[sig].sa_handler = SIG_DFL;
-    prctl(PR_GET_NAME, kept.name, 0, 0, 0);
-    prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0);
-}
-
-static void restore_state(void)
-{
-    for (int sig = 1; sig < NSIG; sig++)
-        if (kept.action[sig].sa_handler != SIG_DFL)
-            (void)sigaction(sig, &kept.action[sig], NULL);
-    prctl(PR_SET_NAME, kept.name, 0, 0, 0);
-}
 
 /* In PID 1 of a box: forks the interpreter that waits. */
 static long born(void *context, int *ret_control)
@@ -57,11 +37,11 @@ static long born(void *context, int *ret_control)
     PyOS_BeforeFork();
     const pid_t pid = fork();
     if (pid == 0) {
-        close(GB_INIT_CHANNEL);
-        close(ends[1]);
-        kept.words = ends[0];
+        /* Of what PID 1 has, the interpreter gets one pipe, and not even that when it runs. */
+        kept.words = dup2(ends[0], GB_INIT_CHANNEL);
+        close_range(GB_INIT_CHANNEL + 1, ~0U, 0);
         gb_init_give_back();
-        restore_state();
+        prctl(PR_SET_NAME, kept.name, 0, 0, 0);
         PyOS_AfterFork_Child();
         return 0;
     }
@@ -159,7 +139,8 @@ static PyObject *wait_for_call(PyObject *self, PyObject *none)
                             "%d threads run: a module that was preloaded has started some, and they would be "
                             "missing in every box",
                             thread_count());
-    keep_state();
+    prctl(PR_GET_NAME, kept.name, 0, 0, 0);
+    prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0);
     if (!gb_nursery_serve(&n))
         _exit(0);
     char *text = read_words(&len);
