@@ -55,8 +55,10 @@ int gb_process_reset(struct gb_box *box, struct gb_err *err)
     /* Never better than the default; a caller that runs niced keeps that for its boxes. */
     if (GB_WALL("priority") && getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0))
         return gb_err_set(err, GB_ERR_LAYER, errno, "reset the priority");
-    struct sched_param param = {0};
-    if (sched_getscheduler(0) != SCHED_OTHER && sched_setscheduler(0, SCHED_OTHER, &param))
+    /* Raw calls: musl's are of POSIX, of which Linux has another notion, and refuse. */
+    const struct sched_param param = {0};
+    if (syscall(SYS_sched_getscheduler, 0) != SCHED_OTHER &&
+        syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &param))
         return gb_err_set(err, GB_ERR_LAYER, errno, "reset the scheduling class");
     if (GB_WALL("session") && setsid() < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "start a session without a terminal");
