@@ -4,12 +4,9 @@
 #pragma once
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/mount.h>
-#include <signal.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
