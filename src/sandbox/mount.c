@@ -216,8 +216,8 @@ static int make_place(int dir, const char *name)
     return mknodat(dir, name, S_IFREG | 0644, 0) ? -errno : 0;
 }
 
-/* Shows a file of the host's /etc, or what a link there leads to, if everybody on the host may read it. No copy:
- * that would be memory of each box, and a mount is made in half the time. */
+/* Shows a file of the host's /etc, or what a link there leads to, if everybody on the host may read it. No
+ * copy: that would be memory of each box, and a mount is made in half the time. */
 static int show_file(int from, int to, const char *name)
 {
     struct stat st;

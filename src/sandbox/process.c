@@ -4,7 +4,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/wall.h"
-#include "init/report.h"
+#include "sandbox/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -97,6 +97,8 @@ static int close_on_exec_from(unsigned first)
  * asked for close-on-exec (CVE-2024-21626). */
 int gb_process_descriptors(struct gb_box *box, struct gb_err *err)
 {
+    if (gb_channel_take_equipment(box))
+        return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "wait for the pipes");
     const int want[] = {box->box_stdio[0], box->box_stdio[1], box->box_stdio[2], box->box_channel};
     int high[ARRAY_LEN(want)];
     for (size_t i = 0; i < ARRAY_LEN(want); i++) {
