@@ -42,7 +42,9 @@ void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
         hash_text(&ctx, spec->mounts[i].writable ? "rw" : "ro");
     }
     SHA256Update(&ctx, (const uint8_t *)filter->code, filter->len * sizeof(*filter->code));
-    SHA256End(&ctx, ret_hex);
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    SHA256Final(digest, &ctx);
+    gb_text_hex(digest, sizeof(digest), ret_hex);
 }
 
 int gb_native_serve(struct gb_box *box, gb_backend_output_fn *on_output, void *context,

@@ -214,7 +214,7 @@ static int run_action(size_t action, struct settings *s)
     return code;
 }
 
-static int approvals_main(int argc, char **argv)
+int verb_approvals(int argc, char **argv)
 {
     struct settings s = {0};
     bool dashes;
@@ -239,6 +239,3 @@ static int approvals_main(int argc, char **argv)
             return run_action(i, &s);
     return complain("approvals takes list, show, approve or deny; `glovebox approvals --help` tells more");
 }
-
-const struct verb verb_approvals = {"approvals", "list calls that wait for approval, approve or deny them",
-                                    approvals_main};

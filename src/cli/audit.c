@@ -429,7 +429,7 @@ static int run_action(size_t action, struct query *q)
     return code;
 }
 
-static int audit_main(int argc, char **argv)
+int verb_audit(int argc, char **argv)
 {
     struct query q = {.table = options};
     bool dashes;
@@ -459,5 +459,3 @@ static int audit_main(int argc, char **argv)
         }
     return complain("audit takes list, show, verify or export; `glovebox audit --help` tells more");
 }
-
-const struct verb verb_audit = {"audit", "lists, shows, verifies or exports the record of calls", audit_main};

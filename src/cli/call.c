@@ -218,7 +218,7 @@ static bool is_tool_name(const char *text)
     return len && len < 64 && strspn(text, letters) == len;
 }
 
-static int call_main(int argc, char **argv)
+int verb_call(int argc, char **argv)
 {
     struct settings s = {0};
     bool dashes = false;
@@ -248,5 +248,3 @@ static int call_main(int argc, char **argv)
         return EXIT_GLOVEBOX;
     return send_call(&s, tool, given ? given : arguments);
 }
-
-const struct verb verb_call = {"call", "call a tool of a running service", call_main};

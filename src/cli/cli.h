@@ -1,4 +1,4 @@
-/* What the verbs of the command line share: a table of verbs, and options as rows. */
+/* What the verbs of the command line share: the verbs, and options as rows. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,13 +6,19 @@
 
 #define EXIT_GLOVEBOX 125 /* Glovebox's own failure */
 
-struct verb {
-    const char *name, *summary;
-    int (*main)(int argc, char **argv); /* argv[0] is the verb */
-};
+/* One function for each row of verbs.def, in the file of that name; argv[0] is the verb. Returns the exit
+ * code. */
+#define VERB(program, name, summary) int verb_##name(int argc, char **argv);
+#include "cli/verbs.def"
+#undef VERB
 
-extern const struct verb verb_run, verb_serve, verb_call, verb_tools, verb_approvals, verb_audit, verb_config,
-        verb_doctor, verb_selftest;
+/* What comes first in every program with verbs: refuses to be lent to others, and makes sure of descriptors 0
+ * to 2. 0, or the exit code. */
+int begin(void);
+
+/* A program of ours: beside us in a build tree, or in libexec where we are installed. False if it is in
+ * neither place. */
+bool find_sibling(const char *name, char *path, size_t size);
 
 /* One option of a verb. `apply` returns 0, or negative after having said why. value is NULL for an option
  * that takes none. */

@@ -324,7 +324,7 @@ static int help(void)
     return finish_output();
 }
 
-static int config_main(int argc, char **argv)
+int verb_config(int argc, char **argv)
 {
     struct settings s = {0};
     bool dashes;
@@ -353,5 +353,3 @@ static int config_main(int argc, char **argv)
                         words[0] ? ", not " : "", words[0] ? words[0] : "");
     return actions[action].run(&s, words[1]);
 }
-
-const struct verb verb_config = {"config", "check or show the configuration, make keys", config_main};

@@ -161,7 +161,7 @@ static void print_json(const struct doctor *d)
     gb_buf_done(&buf);
 }
 
-static int doctor_main(int argc, char **argv)
+int verb_doctor(int argc, char **argv)
 {
     static struct doctor d;
     bool dashes;
@@ -185,6 +185,3 @@ static int doctor_main(int argc, char **argv)
     int r = finish_output();
     return r ? r : d.missing ? 1 : 0;
 }
-
-const struct verb verb_doctor = {"doctor", "show every layer: in force, or missing and what to do",
-                                 doctor_main};

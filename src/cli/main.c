@@ -1,18 +1,26 @@
-/* glovebox: the command line. A verb is a file. */
+/* glovebox: the command line. A verb is a file; those of the service are in a program of their own. */
 #include "cli/cli.h"
 
 #include "glovebox.h"
 
 #include "base/auto.h"
 
-#include <fcntl.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 
-static const struct verb *const verbs[] = {&verb_run,    &verb_serve,     &verb_call,
-                                           &verb_tools,  &verb_approvals, &verb_audit,
-                                           &verb_config, &verb_doctor,    &verb_selftest};
+#define BOX(function)     function
+#define SERVICE(function) NULL
+
+static const struct {
+    const char *name, *summary;
+    int (*main)(int argc, char **argv); /* NULL: in glovebox-service */
+} verbs[] = {
+#define VERB(program, name, summary) {#name, summary, program(verb_##name)},
+#include "cli/verbs.def"
+#undef VERB
+};
 
 static int help(void)
 {
@@ -20,25 +28,27 @@ static int help(void)
            "…\n\n",
            gb_version());
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-        printf("  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+        printf("  %-10s %s\n", verbs[i].name, verbs[i].summary);
     printf("\n`glovebox VERB --help` tells more. Try: glovebox run -c 'print(2 + 2)'\n");
     return finish_output();
 }
 
+/* The same words, the same process: whoever watches us sees `glovebox VERB` go on. */
+static int execute_service(char **argv)
+{
+    char path[PATH_MAX];
+    if (!find_sibling("glovebox-service", path, sizeof(path)))
+        return complain("glovebox-service, which has the verb '%s', is not installed beside glovebox",
+                        argv[1]);
+    execv(path, argv);
+    return complain("cannot start %.200s: %s", path, strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
-    if (getauxval(AT_SECURE))
-        return complain("glovebox must not be installed setuid, setgid or with file capabilities: it would "
-                        "lend its rights to everybody");
-    /* Descriptors 0 to 2 must exist, or what we open next would be taken for them. */
-    for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0;
-         fd = open("/dev/null", O_RDWR | O_CLOEXEC)) {
-        if (fd > 2) {
-            close(fd);
-            break;
-        }
-        fcntl(fd, F_SETFD, 0);
-    }
+    int r = begin();
+    if (r)
+        return r;
     if (argc < 2)
         return complain(
                 "what shall it do? `glovebox --help` lists the verbs; try: glovebox run -c 'print(2 + 2)'");
@@ -49,7 +59,7 @@ int main(int argc, char **argv)
         return finish_output();
     }
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-        if (!strcmp(argv[1], verbs[i]->name))
-            return verbs[i]->main(argc - 1, argv + 1);
+        if (!strcmp(argv[1], verbs[i].name))
+            return verbs[i].main ? verbs[i].main(argc - 1, argv + 1) : execute_service(argv);
     return complain("there is no verb '%.64s'; `glovebox --help` lists them", argv[1]);
 }

@@ -1,11 +1,48 @@
 #include "cli/cli.h"
 
+#include "base/auto.h"
 #include "base/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+int begin(void)
+{
+    if (getauxval(AT_SECURE))
+        return complain("glovebox must not be installed setuid, setgid or with file capabilities: it would "
+                        "lend its rights to everybody");
+    /* Descriptors 0 to 2 must exist, or what we open next would be taken for them. */
+    for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0;
+         fd = open("/dev/null", O_RDWR | O_CLOEXEC)) {
+        if (fd > 2) {
+            close(fd);
+            break;
+        }
+        fcntl(fd, F_SETFD, 0);
+    }
+    return 0;
+}
+
+bool find_sibling(const char *name, char *path, size_t size)
+{
+    static const char *const places[] = {"", "../libexec/glovebox/"};
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    if (n <= 0)
+        return false;
+    exe[n] = '\0';
+    *strrchr(exe, '/') = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (snprintf(path, size, "%s/%s%s", exe, places[i], name) < (int)size && !access(path, R_OK))
+            return true;
+    return false;
+}
 
 /* Words of the user may hold anything; what reaches a terminal holds no control characters. */
 int complain(const char *fmt, ...)

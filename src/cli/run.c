@@ -457,7 +457,7 @@ static int start(struct run_state *s)
     return printed ? printed : code ? code : saved;
 }
 
-static int run_main(int argc, char **argv)
+int verb_run(int argc, char **argv)
 {
     struct run_state s = {.run = gb_run_new(), .out_dir = ".", .stdin_fd = -1};
     if (!s.run)
@@ -476,5 +476,3 @@ static int run_main(int argc, char **argv)
     gb_run_free(s.run);
     return r;
 }
-
-const struct verb verb_run = {"run", "run code, a script or a program in a fresh box", run_main};

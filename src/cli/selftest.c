@@ -61,24 +61,6 @@ static const struct option_row options[] = {
         {"-h", NULL, NULL, set_flag},
 };
 
-/* Beside us in a build tree, or in libexec where we are installed. */
-static bool find_probe(struct selftest *t)
-{
-    char exe[PATH_MAX - 64];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    if (n <= 0)
-        return false;
-    exe[n] = '\0';
-    *strrchr(exe, '/') = '\0';
-    static const char *const places[] = {"", "../libexec/glovebox/"};
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        snprintf(t->probe_path, sizeof(t->probe_path), "%s/%sglovebox-probe", exe, places[i]);
-        if (!access(t->probe_path, R_OK))
-            return true;
-    }
-    return false;
-}
-
 static void row(struct selftest *t, const char *name, const char *steps, const char *what,
                 const char *verdict, const char *seen)
 {
@@ -181,7 +163,7 @@ static int print_help(void)
     return finish_output();
 }
 
-static int selftest_main(int argc, char **argv)
+int verb_selftest(int argc, char **argv)
 {
     struct selftest t = {.buf.max = 1 << 20};
     t.out = (struct gb_json){.out = &t.buf, .first = true};
@@ -193,7 +175,7 @@ static int selftest_main(int argc, char **argv)
         return complain("selftest takes no arguments");
     if (t.help)
         return print_help();
-    if (!find_probe(&t))
+    if (!find_sibling("glovebox-probe", t.probe_path, sizeof(t.probe_path)))
         return complain("glovebox-probe is not installed beside glovebox");
     if (t.json)
         gb_json_open(&t.out, NULL, '[');
@@ -215,6 +197,3 @@ static int selftest_main(int argc, char **argv)
         r = finish_output();
     return r ? r : t.failed ? 1 : 0;
 }
-
-const struct verb verb_selftest = {"selftest", "try to get out of boxes on this host, and show what held",
-                                   selftest_main};

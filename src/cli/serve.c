@@ -142,7 +142,7 @@ static int check(const struct serve *s)
     return finish_output();
 }
 
-static int serve_main(int argc, char **argv)
+int verb_serve(int argc, char **argv)
 {
     static struct serve s;
     struct gb_err err = {0};
@@ -170,5 +170,3 @@ static int serve_main(int argc, char **argv)
     complain("%s", err.text);
     return err.code == GB_ERR_CONFIG ? EXIT_GLOVEBOX : EXIT_NOT_SERVED;
 }
-
-const struct verb verb_serve = {"serve", "serve tool calls over HTTP, each in a box of its own", serve_main};

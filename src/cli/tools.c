@@ -74,7 +74,7 @@ static int help(void)
     return finish_output();
 }
 
-static int tools_main(int argc, char **argv)
+int verb_tools(int argc, char **argv)
 {
     struct client c = {0};
     bool dashes;
@@ -106,5 +106,3 @@ static int tools_main(int argc, char **argv)
     client_done(&reply);
     return r;
 }
-
-const struct verb verb_tools = {"tools", "list the tools of a service, or show one", tools_main};

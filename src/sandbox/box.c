@@ -24,6 +24,7 @@ void gb_box_init(struct gb_box *box, const struct gb_spec *spec)
             .proc_fd = -1,
             .source_fd = -1,
             .root_fd = -1,
+            .net_fd = -1,
     };
     for (size_t i = 0; i < GB_MOUNTS; i++)
         box->mount_fd[i] = -1;

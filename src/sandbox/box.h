@@ -16,6 +16,7 @@ struct gb_box {
     const struct gb_spec *spec;
     const struct gb_zygote *zygote; /* that bears it; NULL: it is cloned from the supervisor */
     bool warm;                      /* borne by a zygote, or itself one: which column of the steps counts */
+    bool born_inside;               /* in its cgroup (v2), which then must be there before it */
     struct gb_receipt receipt;
     struct gb_cgroup cgroup;
 
@@ -33,13 +34,17 @@ struct gb_box {
     int64_t cpu_before_us; /* that was used before the call came */
     char *buffer;          /* GB_BOX_BUFFER bytes for the streams */
 
-    /* ends that the box inherits */
+    /* ends that the box inherits, or is sent while it sets itself up */
     int box_channel, box_stdio[3];
-    int image_fd; /* glovebox-init */
+    int image_fd;    /* glovebox-init */
+    bool unequipped; /* box side: what is sent has not been taken yet */
+    bool leased;     /* box side: the supervisor holds a uid for it */
 
     /* used while setting up */
     int proc_fd, source_fd, root_fd; /* host's /proc; where system directories come from; the new root */
     int mount_fd[GB_MOUNTS];         /* directories that the operator named */
+    int net_fd;                      /* the network namespace, when it is there */
+    long net_pid;                    /* who makes it; negative: why nobody does */
 };
 
 void gb_box_init(struct gb_box *box, const struct gb_spec *spec);

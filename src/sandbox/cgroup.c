@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "base/wall.h"
+#include "sandbox/channel.h"
 #include "sandbox/steps.h"
 
 #include <errno.h>
@@ -467,10 +468,13 @@ int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err)
     return gb_cgroup_create(&box->cgroup, box->spec, err);
 }
 
-/* cgroup-join. Should: be the first thing a box does, so that all it ever uses is counted. v2 boxes are born
- * in their cgroup. */
+/* cgroup-join. Should: come before whatever grows with the call: its files, its processes. What the box has
+ * made until then is of fixed size, and its supervisor has made the cgroup meanwhile. v2 boxes are born in
+ * theirs. */
 int gb_cgroup_step_join(struct gb_box *box, struct gb_err *err)
 {
+    if (!box->warm && gb_channel_take_equipment(box))
+        return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "wait for the cgroup");
     return box->cgroup.version == 1 || (box->cgroup.version && box->warm) ? gb_cgroup_join(&box->cgroup, err)
                                                                           : GB_STEP_NOT_APPLICABLE;
 }

@@ -37,6 +37,8 @@ extern const char *const gb_cgroup_controllers[GB_CG_COUNT]; /* their names */
 void gb_cgroup_init(struct gb_cgroup *cg);
 /* Finds out the version, and opens the directory (v1: one of each controller) that the cgroup is made in. */
 int gb_cgroup_open_parents(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err);
+/* Does this host have v2 alone? Then a box is born in its cgroup. */
+bool gb_cgroup_is_v2(void);
 /* Makes the cgroup and writes its limits. Fails if any needed controller is missing: there is no cgroup by
  * halves. */
 int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err);

@@ -130,10 +130,15 @@ static int v2_open_parent(const struct gb_spec *spec, struct gb_err *err)
     return -last;
 }
 
-int gb_cgroup_open_parents(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err)
+bool gb_cgroup_is_v2(void)
 {
     struct statfs fs;
-    bool v2 = !statfs(CG_MOUNT, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC;
+    return !statfs(CG_MOUNT, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+int gb_cgroup_open_parents(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err)
+{
+    const bool v2 = gb_cgroup_is_v2();
     size_t count = v2 ? 1 : GB_CG_COUNT;
     for (size_t i = 0; i < count; i++) {
         int fd = v2 ? v2_open_parent(spec, err) : v1_open_parent(spec, i, err);

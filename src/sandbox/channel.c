@@ -52,6 +52,59 @@ int gb_channel_send(int socket, const void *data, size_t len, const int *fds, un
     return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EPIPE;
 }
 
+/* With the descriptors: stdin, stdout, stderr, the image; on v1 then the `tasks` files. */
+struct equipment {
+    int32_t cgroup_version;
+    int32_t leased; /* the box has a uid of its own on the host */
+};
+#define EQUIPMENT_LEAST 4
+
+int gb_channel_equip(struct gb_box *box, struct gb_err *err)
+{
+    const struct equipment e = {box->cgroup.version, box->lease_fd >= 0};
+    int fds[GB_CHANNEL_FDS] = {box->box_stdio[0], box->box_stdio[1], box->box_stdio[2], box->image_fd};
+    unsigned count = EQUIPMENT_LEAST;
+    for (size_t i = 0; i < GB_CG_COUNT; i++)
+        if (box->cgroup.tasks_fd[i] >= 0)
+            fds[count++] = box->cgroup.tasks_fd[i];
+    int r = gb_channel_send(box->channel, &e, sizeof(e), fds, count);
+    return r ? gb_err_set(err, r == -EPIPE ? GB_ERR_INTERNAL : GB_ERR_BUSY, -r, "equip the box") : 0;
+}
+
+int gb_channel_take_equipment(struct gb_box *box)
+{
+    struct equipment e;
+    struct iovec iov = {&e, sizeof(e)};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int) * GB_CHANNEL_FDS)];
+    } control;
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    if (!box->unequipped)
+        return 0;
+    ssize_t n;
+    do
+        n = recvmsg(box->box_channel, &msg, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    const struct cmsghdr *c = n == (ssize_t)sizeof(e) ? CMSG_FIRSTHDR(&msg) : NULL;
+    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(sizeof(int) * EQUIPMENT_LEAST))
+        return -EPIPE;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    int fds[GB_CHANNEL_FDS];
+    memcpy(fds, CMSG_DATA(c), count * sizeof(int));
+    memcpy(box->box_stdio, fds, sizeof(box->box_stdio));
+    box->image_fd = fds[EQUIPMENT_LEAST - 1];
+    for (size_t i = EQUIPMENT_LEAST; i < count; i++)
+        box->cgroup.tasks_fd[i - EQUIPMENT_LEAST] = fds[i];
+    box->cgroup.version = e.cgroup_version;
+    box->leased = e.leased;
+    box->unequipped = false;
+    return 0;
+}
+
 int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, const struct gb_err *err)
 {
     struct gb_report report = {

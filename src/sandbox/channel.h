@@ -5,6 +5,11 @@
 #include "sandbox/box.h"
 
 int gb_channel_open(struct gb_box *box, struct gb_err *err);
+/* Supervisor side: sends what could be made while the box set itself up: its pipes, init's image, the way
+ * into its cgroup. */
+int gb_channel_equip(struct gb_box *box, struct gb_err *err);
+/* Box side: takes that, if it has not been taken yet. */
+int gb_channel_take_equipment(struct gb_box *box);
 /* Box side. */
 int gb_channel_await(struct gb_box *box, char what);
 int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, const struct gb_err *err);

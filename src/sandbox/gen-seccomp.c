@@ -96,73 +96,111 @@ struct range {
     bool off;
 };
 
+/* A program is written from its end: what an instruction jumps to is there before it. So equal ends are
+ * written once, and every jump goes straight to its verdict. Half the instructions, and the kernel compiles
+ * each of them whenever the filter is loaded. */
 struct program {
-    struct sock_filter code[8192];
+    struct sock_filter code[8192]; /* the last instruction first, until turn() */
     unsigned len;
+    struct {
+        const struct group *group;
+        unsigned at;
+    } done[GROUPS]; /* tests of arguments that are written already */
+    unsigned done_count;
 };
 
-static unsigned emit(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+/* Where to go on: at an instruction, or at the next place that returns this verdict. */
+struct place {
+    bool is_verdict;
+    uint32_t verdict;
+    unsigned at;
+};
+
+#define REACH (UINT8_MAX - 2) /* of a conditional jump, with room for what may have to be put between */
+
+static struct place verdict(uint32_t value)
 {
-    p->code[p->len] = (struct sock_filter){code, jt, jf, k};
-    return p->len++;
+    return (struct place){.is_verdict = true, .verdict = value};
 }
 
-static void verdict(struct program *p, uint32_t value)
+static struct place emit(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
 {
-    emit(p, BPF_RET | BPF_K, value, 0, 0);
+    p->code[p->len] = (struct sock_filter){code, jt, jf, k};
+    return (struct place){.at = p->len++};
+}
+
+/* The instruction at a place, near enough for a conditional jump that is written now or next. */
+static unsigned near(struct program *p, struct place place)
+{
+    if (!place.is_verdict)
+        return p->len - place.at <= REACH ? place.at
+                                          : emit(p, BPF_JMP | BPF_JA, p->len - place.at - 1, 0, 0).at;
+    for (unsigned i = p->len; i-- > 0 && p->len - i <= REACH;)
+        if (p->code[i].code == (BPF_RET | BPF_K) && p->code[i].k == place.verdict)
+            return i;
+    return emit(p, BPF_RET | BPF_K, place.verdict, 0, 0).at;
+}
+
+static struct place jump(struct program *p, uint16_t test, uint32_t k, struct place yes, struct place no)
+{
+    const unsigned no_at = near(p, no), yes_at = near(p, yes);
+    return emit(p, BPF_JMP | test | BPF_K, k, (uint8_t)(p->len - yes_at - 1), (uint8_t)(p->len - no_at - 1));
+}
+
+/* What is executed before the place, which was written last. */
+static struct place load(struct program *p, size_t offset)
+{
+    return emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
 /* The low half of an argument (little endian): all that the kernel looks at where these rules apply. */
-static void load_argument(struct program *p, unsigned arg)
+static struct place load_argument(struct program *p, unsigned arg)
 {
-    emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * arg, 0, 0);
+    return load(p, offsetof(struct seccomp_data, args) + 8 * arg);
 }
 
 /* Both halves of an argument are zero: a null pointer. */
-static void require_null(struct program *p, unsigned arg, uint32_t otherwise)
+static struct place if_null(struct program *p, unsigned arg, struct place yes, struct place no)
 {
-    for (unsigned half = 0; half < 2; half++) {
-        emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * arg + 4 * half,
-             0, 0);
-        emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-        verdict(p, otherwise);
+    for (unsigned half = 2; half-- > 0;) {
+        jump(p, BPF_JEQ, 0, yes, no);
+        yes = load(p, offsetof(struct seccomp_data, args) + 8 * arg + 4 * half);
     }
+    return yes;
 }
 
 /* prlimit64(pid, resource, new, old): pid 0 only. RLIMIT_CORE (4) can be read; setting it seems to work,
  * unless the old value is wanted too, which we could not give. So: old null pretends (with new null it would
  * have done nothing either); else new must be null. */
-static void emit_prlimit(struct program *p, uint32_t eperm)
+static struct place emit_prlimit(struct program *p, struct place allow, struct place eperm)
 {
-    load_argument(p, 0);
-    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-    verdict(p, eperm);
-    load_argument(p, 1);
-    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 4, 1, 0);
-    verdict(p, SECCOMP_RET_ALLOW);
-    load_argument(p, 3);
-    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
-    emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * 3 + 4, 0, 0);
-    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
-    verdict(p, PRETENDED);
-    require_null(p, 2, eperm);
-    verdict(p, SECCOMP_RET_ALLOW);
+    struct place core = if_null(p, 2, allow, eperm);
+    core = if_null(p, 3, verdict(PRETENDED), core);
+    jump(p, BPF_JEQ, 4, core, allow);
+    struct place own = load_argument(p, 1);
+    jump(p, BPF_JEQ, 0, own, eperm);
+    return load_argument(p, 0);
 }
 
-/* Tests an argument against each value: hit returns one verdict,
- * no hit the other. */
-static void test_values(struct program *p, const struct group *g, uint32_t hit, uint32_t miss)
+/* Tests an argument against each value: a hit leads to one place, no hit to the other. */
+static struct place test_values(struct program *p, const struct group *g, struct place hit, struct place miss)
 {
-    load_argument(p, g->arg);
-    if (g->mask != 0xffffffff)
-        emit(p, BPF_ALU | BPF_AND | BPF_K, g->mask, 0, 0);
+    uint32_t values[64];
+    unsigned count = 0;
     char *text = strdup(g->values);
     for (char *save, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-        emit(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)strtoul(word, NULL, 0), 0, 1);
-        verdict(p, hit);
+        if (count == sizeof(values) / sizeof(values[0])) {
+            fprintf(stderr, "gen-seccomp: %s has too many values\n", g->name);
+            exit(1);
+        }
+        values[count++] = (uint32_t)strtoul(word, NULL, 0);
     }
     free(text);
-    verdict(p, miss);
+    while (count-- > 0)
+        miss = jump(p, BPF_JEQ, values[count], hit, miss);
+    if (g->mask != 0xffffffff)
+        emit(p, BPF_ALU | BPF_AND | BPF_K, g->mask, 0, 0);
+    return load_argument(p, g->arg);
 }
 
 /* A group that is switched off does the opposite: what it allows is missing, what it refuses or narrows is
@@ -174,77 +212,82 @@ static enum kind kind_of(const struct profile *profile, const struct group *g, b
     return !off ? g->kind : g->kind == ALLOW ? UNKNOWN : ALLOW;
 }
 
-static void emit_leaf(struct program *p, const struct range *r)
+static struct place without(struct program *p, const struct group *g, struct place allow, struct place eperm)
 {
-    const uint32_t eperm = SECCOMP_RET_ERRNO | EPERM, enosys = SECCOMP_RET_ERRNO | ENOSYS;
-    switch (kind_of(r->profile, r->group, r->off)) {
-    case UNKNOWN:
-        verdict(p, enosys);
-        break;
-    case ALLOW:
-        verdict(p, SECCOMP_RET_ALLOW);
-        break;
-    case DENY:
-        verdict(p, eperm);
-        break;
-    case KILL:
-        verdict(p, SECCOMP_RET_KILL_PROCESS);
-        break;
+    jump(p, BPF_JSET, g->mask, eperm, allow);
+    return load_argument(p, g->arg);
+}
+
+static struct place emit_test(struct program *p, const struct group *g, enum kind kind)
+{
+    const struct place allow = verdict(SECCOMP_RET_ALLOW), eperm = verdict(SECCOMP_RET_ERRNO | EPERM);
+    struct place inner;
+    switch (kind) {
     case BOTH:
-        load_argument(p, r->group->other);
-        emit(p, BPF_ALU | BPF_AND | BPF_K, r->group->bits, 0, 0);
-        emit(p, BPF_JMP | BPF_JEQ | BPF_K, r->group->same, 1, 0);
-        verdict(p, eperm);
-        __attribute__((fallthrough));
+        inner = test_values(p, g, allow, eperm);
+        jump(p, BPF_JEQ, g->same, inner, eperm);
+        emit(p, BPF_ALU | BPF_AND | BPF_K, g->bits, 0, 0);
+        return load_argument(p, g->other);
     case ONLY:
-        test_values(p, r->group, SECCOMP_RET_ALLOW, eperm);
-        break;
+        return test_values(p, g, allow, eperm);
     case NEVER:
-        test_values(p, r->group, eperm, SECCOMP_RET_ALLOW);
-        break;
-    case WHEN:
-        load_argument(p, r->group->other);
-        emit(p, BPF_JMP | BPF_JSET | BPF_K, r->group->bits, 1, 0);
-        verdict(p, SECCOMP_RET_ALLOW);
-        __attribute__((fallthrough));
-    case WITHOUT:
-        load_argument(p, r->group->arg);
-        emit(p, BPF_JMP | BPF_JSET | BPF_K, r->group->mask, 0, 1);
-        verdict(p, eperm);
-        verdict(p, SECCOMP_RET_ALLOW);
-        break;
+        return test_values(p, g, eperm, allow);
     case PRETEND:
-        test_values(p, r->group, PRETENDED, SECCOMP_RET_ALLOW);
-        break;
-    case PRLIMIT:
-        emit_prlimit(p, eperm);
-        break;
+        return test_values(p, g, verdict(PRETENDED), allow);
+    case WHEN:
+        inner = without(p, g, allow, eperm);
+        jump(p, BPF_JSET, g->bits, inner, allow);
+        return load_argument(p, g->other);
+    case WITHOUT:
+        return without(p, g, allow, eperm);
+    default:
+        return emit_prlimit(p, allow, eperm);
     }
 }
 
-static void emit_tree(struct program *p, const struct range *ranges,
-                      unsigned count) /* NOLINT(misc-no-recursion): as deep as log2 of the ranges */
+/* Calls that are told apart by the same test share it. */
+static bool same_test(const struct group *a, const struct group *b)
 {
-    if (count == 1) {
-        emit_leaf(p, ranges);
-        return;
-    }
+    return a->kind == b->kind && a->arg == b->arg && a->mask == b->mask && !strcmp(a->values, b->values) &&
+           a->other == b->other && a->bits == b->bits && a->same == b->same;
+}
+
+static struct place emit_leaf(struct program *p, const struct range *r)
+{
+    static const uint32_t plain[] = {[UNKNOWN] = SECCOMP_RET_ERRNO | ENOSYS,
+                                     [ALLOW] = SECCOMP_RET_ALLOW,
+                                     [DENY] = SECCOMP_RET_ERRNO | EPERM,
+                                     [KILL] = SECCOMP_RET_KILL_PROCESS};
+    const enum kind kind = kind_of(r->profile, r->group, r->off);
+    if (kind <= KILL)
+        return verdict(plain[kind]);
+    for (unsigned i = 0; i < p->done_count; i++)
+        if (same_test(p->done[i].group, r->group))
+            return (struct place){.at = p->done[i].at};
+    struct place test = emit_test(p, r->group, kind);
+    p->done[p->done_count].group = r->group;
+    p->done[p->done_count++].at = test.at;
+    return test;
+}
+
+static struct place emit_tree(struct program *p, const struct range *ranges,
+                              unsigned count) /* NOLINT(misc-no-recursion): as deep as log2 of the ranges */
+{
+    if (count == 1)
+        return emit_leaf(p, ranges);
     unsigned half = count / 2;
-    /* Numbers from the right half's first on jump over the left half; the distance is known when that is
-     * written. */
-    unsigned jump = emit(p, BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0, 0);
-    emit_tree(p, ranges, half);
-    unsigned distance = p->len - jump - 1;
-    if (distance <= UINT8_MAX) {
-        p->code[jump].jt = (uint8_t)distance;
-    } else { /* too far for a conditional jump: over an unconditional one. Jumps are relative, so the left
-                half can be moved. */
-        memmove(&p->code[jump + 2], &p->code[jump + 1], distance * sizeof(p->code[0]));
-        p->code[jump].jf = 1;
-        p->code[jump + 1] = (struct sock_filter){BPF_JMP | BPF_JA, 0, 0, distance};
-        p->len++;
+    const struct place right = emit_tree(p, ranges + half, count - half);
+    const struct place left = emit_tree(p, ranges, half);
+    return jump(p, BPF_JGE, ranges[half].first, right, left);
+}
+
+static void turn(struct program *p)
+{
+    for (unsigned i = 0; i < p->len / 2; i++) {
+        const struct sock_filter last = p->code[p->len - 1 - i];
+        p->code[p->len - 1 - i] = p->code[i];
+        p->code[i] = last;
     }
-    emit_tree(p, ranges + half, count - half);
 }
 
 static bool same_leaf(const struct range *a, const struct group *g, bool off)
@@ -313,22 +356,21 @@ static void compile(struct program *p, const struct profile *profile, uint32_t a
 {
     static struct range ranges[CALLS];
     unsigned count = make_ranges(profile, arch, off, ranges);
-    p->len = 0;
+    p->len = p->done_count = 0;
+    struct place calls = emit_tree(p, ranges, count);
     /* A call made through another ABI (int 0x80, x32) has other numbers: nothing honest does that here. */
-    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-    if (strcmp(off, "abi")) {
-        emit(p, BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0);
-        verdict(p, SECCOMP_RET_KILL_PROCESS);
-    }
-    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
     if (arch == AUDIT_ARCH_X86_64 && strcmp(off, "x32")) {
-        emit(p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 3);
-        emit(p, BPF_JMP | BPF_JEQ | BPF_K, UINT32_MAX, 0,
-             1); /* -1 is how debuggers and tests say "no call" */
-        verdict(p, SECCOMP_RET_ERRNO | ENOSYS);
-        verdict(p, SECCOMP_RET_KILL_PROCESS);
+        /* -1 is how debuggers and tests say "no call" */
+        struct place x32 = jump(p, BPF_JEQ, UINT32_MAX, verdict(SECCOMP_RET_ERRNO | ENOSYS),
+                                verdict(SECCOMP_RET_KILL_PROCESS));
+        jump(p, BPF_JGE, X32_BIT, x32, calls);
     }
-    emit_tree(p, ranges, count);
+    calls = load(p, offsetof(struct seccomp_data, nr));
+    if (strcmp(off, "abi")) {
+        jump(p, BPF_JEQ, arch, calls, verdict(SECCOMP_RET_KILL_PROCESS));
+        load(p, offsetof(struct seccomp_data, arch));
+    }
+    turn(p);
 }
 
 /* As a part of a name in C. */

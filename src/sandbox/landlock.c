@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define READ_EXECUTE (GB_LL_EXECUTE | GB_LL_READ_FILE | GB_LL_READ_DIR)
 #define READ_ONLY    (GB_LL_READ_FILE | GB_LL_READ_DIR)
@@ -32,14 +31,11 @@ static uint64_t handled_fs(int abi)
 
 static int allow(int ruleset, int root, const char *path, uint64_t access)
 {
-    AUTO_FD fd = openat(root, path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-    struct stat st;
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -errno;
-    if (fstat(fd, &st) || !S_ISDIR(st.st_mode))
+    AUTO_FD fd = access ? openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (!access || (fd < 0 && (errno == ENOENT || errno == ENOTDIR)))
         return 0; /* /bin and /lib are links into /usr nearly everywhere */
-    if (!access)
-        return 0;
+    if (fd < 0)
+        return -errno;
     return gb_landlock_allow(ruleset, fd, access) ? -errno : 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/sys.h"
 #include "base/wall.h"
 #include "sandbox/channel.h"
+#include "sandbox/netns.h"
 #include "sandbox/steps.h"
 #include "sandbox/zygote.h"
 
@@ -98,6 +99,8 @@ static void box_main(struct gb_box *box)
     if (GB_WALL("umask"))
         umask(022); /* the caller's may not even let us into the directories that we make */
     close(TAKE_FD(box->channel));
+    box->unequipped = true;
+    gb_netns_begin(box);
     if (!gb_steps_run(box, GB_SIDE_BOX, &err) &&
         !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL)) {
         execveat(box->image_fd, "", (char *const *)box->spec->argv, (char *const *)box->spec->env,
@@ -245,9 +248,16 @@ static void prefer_box_error(struct gb_box *box, struct gb_err *err)
         *err = theirs;
 }
 
+/* The box is at work on its root meanwhile; what it needs of us comes in the order in which it needs it. */
 static int finish(struct gb_box *box, struct gb_err *err)
 {
     int r = gb_steps_run(box, GB_SIDE_PARENT, err);
+    if (!r)
+        r = open_image(box, err);
+    if (!r)
+        r = open_stdio(box, err);
+    if (!r)
+        r = gb_channel_equip(box, err);
     if (r) {
         prefer_box_error(box, err);
         return r;
@@ -272,19 +282,27 @@ void gb_launch_kill(struct gb_box *box)
         ;
 }
 
-int gb_launch_prepare(struct gb_box *box, struct gb_err *err)
+static int open_ways(struct gb_box *box, struct gb_err *err)
 {
     box->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (box->proc_fd < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "open /proc");
-    int r = gb_channel_open(box, err);
+    return gb_channel_open(box, err);
+}
+
+int gb_launch_prepare(struct gb_box *box, struct gb_err *err)
+{
+    int r = open_ways(box, err);
     return r ? r : open_image(box, err);
 }
 
-/* From this process. */
+/* From this process. It is cloned as soon as can be: then two work. */
 static int start_cold(struct gb_box *box, struct gb_err *err)
 {
-    int r = gb_launch_prepare(box, err);
+    box->born_inside = box->cgroup.version ? box->cgroup.version == 2 : gb_cgroup_is_v2();
+    int r = open_ways(box, err);
+    if (!r)
+        r = gb_steps_run(box, GB_SIDE_PREPARE, err);
     if (r)
         return r;
     long pid = gb_launch_clone(box, 0);
@@ -298,12 +316,18 @@ static int start_cold(struct gb_box *box, struct gb_err *err)
 }
 
 /* From a zygote. */
-static int start_warm(struct gb_box *box, bool recycled, struct gb_err *err)
+static int start_warm(struct gb_box *box, struct gb_err *err)
 {
+    const bool recycled = box->cgroup.version != 0;
+    int r = gb_steps_run(box, GB_SIDE_PREPARE, err);
+    if (!r)
+        r = open_stdio(box, err);
+    if (r)
+        return r;
     box->receipt.applied |= box->zygote->receipt.applied;
     box->receipt.degraded |= box->zygote->receipt.degraded;
     box->receipt.extra_groups = box->zygote->receipt.extra_groups;
-    int r = gb_channel_open(box, err);
+    r = gb_channel_open(box, err);
     if (!r)
         r = gb_zygote_ask(box, err);
     if (r)
@@ -320,12 +344,7 @@ int gb_launch(struct gb_box *box, struct gb_err *err)
     box->buffer = box->buffer ? box->buffer : malloc(GB_BOX_BUFFER);
     if (!box->buffer)
         return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "make the buffers of the streams");
-    const bool recycled = box->cgroup.version != 0;
-    int r = gb_steps_run(box, GB_SIDE_PREPARE, err);
-    if (!r)
-        r = open_stdio(box, err);
-    if (!r)
-        r = box->zygote ? start_warm(box, recycled, err) : start_cold(box, err);
+    int r = box->zygote ? start_warm(box, err) : start_cold(box, err);
     gb_box_close_ends(box);
     if (r)
         gb_launch_kill(box);

@@ -4,7 +4,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/wall.h"
-#include "init/report.h"
+#include "sandbox/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,8 +56,10 @@ int gb_process_reset(struct gb_box *box, struct gb_err *err)
     /* Never better than the default; a caller that runs niced keeps that for its boxes. */
     if (GB_WALL("priority") && getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0))
         return gb_err_set(err, GB_ERR_LAYER, errno, "reset the priority");
-    struct sched_param param = {0};
-    if (sched_getscheduler(0) != SCHED_OTHER && sched_setscheduler(0, SCHED_OTHER, &param))
+    /* Raw calls: musl's are of POSIX, of which Linux has another notion, and refuse. */
+    const struct sched_param param = {0};
+    if (syscall(SYS_sched_getscheduler, 0) != SCHED_OTHER &&
+        syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &param))
         return gb_err_set(err, GB_ERR_LAYER, errno, "reset the scheduling class");
     if (GB_WALL("session") && setsid() < 0)
         return gb_err_set(err, GB_ERR_LAYER, errno, "start a session without a terminal");
@@ -96,6 +98,8 @@ static int close_on_exec_from(unsigned first)
  * asked for close-on-exec (CVE-2024-21626). */
 int gb_process_descriptors(struct gb_box *box, struct gb_err *err)
 {
+    if (gb_channel_take_equipment(box))
+        return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "wait for the pipes");
     const int want[] = {box->box_stdio[0], box->box_stdio[1], box->box_stdio[2], box->box_channel};
     int high[ARRAY_LEN(want)];
     for (size_t i = 0; i < ARRAY_LEN(want); i++) {

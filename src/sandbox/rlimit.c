@@ -35,7 +35,7 @@ static bool has_core_helper(const struct gb_box *box)
 int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
 {
     const struct gb_limits *l = &box->spec->limits;
-    const bool own_count = box->lease_fd >= 0 || counts_per_namespace();
+    const bool own_count = box->leased || counts_per_namespace();
     const bool cgroup = box->cgroup.version != 0;
     bool writable = false;
     for (size_t i = 0; i < box->spec->mount_count; i++)

@@ -17,13 +17,6 @@
 
 /* Order is the order of execution within a side. Prepare, clone, then parent and box at the same time. */
 const struct gb_step gb_steps[] = {
-        {"uid", "namespaces", GB_SIDE_PREPARE, false, "3.8",
-         "boxes that run at once would own each other's files and could be confused with a host user",
-         "make /run/glovebox writable for root", 0, gb_userns_lease},
-        {"cgroup", "resources", GB_SIDE_PREPARE, true, "4.5 (v2), 2.6.24 (v1)",
-         "memory, processes and cpu would be bounded per process only, so not at all", CG_REMEDY, 0,
-         gb_cgroup_step_create},
-
         {"ns-user", "namespaces", GB_SIDE_CLONE, false, "3.8",
          "capabilities used while setting up would be capabilities on the host", USERNS_REMEDY, CLONE_NEWUSER,
          NULL},
@@ -32,19 +25,21 @@ const struct gb_step gb_steps[] = {
         {"ns-pid", "namespaces", GB_SIDE_CLONE, false, "2.6.24",
          "the box could see and signal other processes, and outlive its end", USERNS_REMEDY, CLONE_NEWPID,
          NULL},
-        {"ns-net", "network", GB_SIDE_CLONE, false, "2.6.29", "the host's network would be in reach",
-         USERNS_REMEDY, CLONE_NEWNET, NULL, GB_SIDE_ZYGOTE, gb_net_enter},
         {"ns-ipc", "namespaces", GB_SIDE_CLONE, false, "2.6.19",
          "System V and POSIX message objects would pass data between runs", USERNS_REMEDY, CLONE_NEWIPC,
          NULL},
         {"ns-uts", "namespaces", GB_SIDE_CLONE, false, "2.6.19", "the host's name would show", USERNS_REMEDY,
          CLONE_NEWUTS, NULL},
 
+        {"uid", "namespaces", GB_SIDE_PARENT, false, "3.8",
+         "boxes that run at once would own each other's files and could be confused with a host user",
+         "make /run/glovebox writable for root", 0, gb_userns_lease, GB_SIDE_PREPARE, NULL},
         {"idmap", "namespaces", GB_SIDE_PARENT, false, "3.8",
          "without a map the box has no user; with a wide one it has too many", USERNS_REMEDY, 0,
          gb_userns_map, GB_SIDE_BOX, gb_userns_map_self},
-        {"cgroup-join", "resources", GB_SIDE_BOX, false, "2.6.24",
-         "the limits would hold for an empty cgroup", CG_REMEDY, 0, gb_cgroup_step_join},
+        {"cgroup", "resources", GB_SIDE_CGROUP, true, "4.5 (v2), 2.6.24 (v1)",
+         "memory, processes and cpu would be bounded per process only, so not at all", CG_REMEDY, 0,
+         gb_cgroup_step_create, GB_SIDE_PREPARE, NULL},
         {"mount-private", "filesystem", GB_SIDE_BOX, false, "2.6.15",
          "later mounts on the host would appear in the box", "", 0, gb_mount_private, GB_SIDE_TEMPLATE, NULL},
         {"identity", "privilege", GB_SIDE_BOX, false, "3.8", "the program would run under an id of the host",
@@ -62,6 +57,8 @@ const struct gb_step gb_steps[] = {
         {"mounts", "filesystem", GB_SIDE_BOX, false, "5.2",
          "a directory shown to the box could be changed by it", "", 0, gb_mount_extra, GB_SIDE_TEMPLATE,
          NULL},
+        {"cgroup-join", "resources", GB_SIDE_BOX, false, "2.6.24",
+         "the limits would hold for an empty cgroup", CG_REMEDY, 0, gb_cgroup_step_join},
         {"files", "working directory", GB_SIDE_BOX, false, "5.6", "the call's own files would be missing", "",
          0, gb_files_put, GB_SIDE_START, NULL},
         {"pivot", "filesystem", GB_SIDE_BOX, false, "2.3.41",
@@ -79,6 +76,8 @@ const struct gb_step gb_steps[] = {
          "signal masks, umask, priority and the controlling terminal would leak in", "", 0, gb_process_reset},
         {"no-new-privs", "privilege", GB_SIDE_BOX, false, "3.5", "a setuid program would gain privilege", "",
          0, gb_caps_no_new_privs},
+        {"ns-net", "network", GB_SIDE_BOX, false, "2.6.29", "the host's network would be in reach",
+         USERNS_REMEDY, 0, gb_netns_join, GB_SIDE_ZYGOTE, gb_net_enter},
         {"capabilities", "privilege", GB_SIDE_BOX, false, "2.6.25",
          "the program would be root inside its namespaces", "", 0, gb_caps_drop},
         {"die-with-parent", "process life", GB_SIDE_BOX, false, "2.6", "the box would outlive its supervisor",
@@ -143,7 +142,8 @@ static bool is_lasting(int r)
 /* Where a step is done for this box. */
 static enum gb_side side_of(const struct gb_box *box, const struct gb_step *step)
 {
-    return box->warm && step->warm != GB_SIDE_SAME ? step->warm : step->side;
+    const enum gb_side side = box->warm && step->warm != GB_SIDE_SAME ? step->warm : step->side;
+    return side != GB_SIDE_CGROUP ? side : box->born_inside ? GB_SIDE_PREPARE : GB_SIDE_PARENT;
 }
 
 static int run_one(struct gb_box *box, const struct gb_step *step, struct gb_err *err)

@@ -9,6 +9,7 @@ enum gb_side {
     GB_SIDE_PREPARE, /* supervisor, before the box exists */
     GB_SIDE_CLONE,   /* a namespace flag of the clone itself */
     GB_SIDE_PARENT,  /* supervisor, while the box sets itself up */
+    GB_SIDE_CGROUP,  /* supervisor: before the box exists if it is born in its cgroup (v2), else meanwhile */
     GB_SIDE_BOX,     /* inside the new namespaces, before anything untrusted runs */
     /* only where a zygote bears the box: */
     GB_SIDE_TEMPLATE, /* the zygote, once, for all boxes to come: what they share and cannot change */
@@ -86,4 +87,5 @@ int gb_caps_drop(struct gb_box *box, struct gb_err *err);
 int gb_landlock_abi(void); /* 0: the kernel has none */
 int gb_landlock_apply(struct gb_box *box, struct gb_err *err);
 int gb_seccomp_apply(struct gb_box *box, struct gb_err *err);
+int gb_netns_join(struct gb_box *box, struct gb_err *err);
 int gb_net_enter(struct gb_box *box, struct gb_err *err);
