@@ -303,6 +303,7 @@ static int build(struct waiter *w)
     const struct gb_box before = *box;
     gb_box_init(box, &w->spec);
     box->zygote = &w->post->zygote;
+    box->leisure = !atomic_load(&w->post->slots->pending);
     box->cgroup = before.cgroup;
     box->buffer = before.buffer;
     box->lease_fd = before.lease_fd;

@@ -119,7 +119,7 @@ static void execute_init(const struct gb_nursery *n, struct gb_box *box, struct 
 }
 
 /* PID 1. Returns only in what `born` has forked. */
-static void grow(const struct gb_nursery *n, struct gb_box *box)
+static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
 {
     struct gb_err err = {0};
     struct gb_init_waiting waiting = {-1, -1};
@@ -139,7 +139,7 @@ static void grow(const struct gb_nursery *n, struct gb_box *box)
             close_range((unsigned)scratch + 1, ~0U, 0))
             _exit(1);
         box->scratch_fd = scratch;
-        waiting.pid = n->born(n->context, &waiting.control);
+        waiting.pid = n->born(leisure, &waiting.control);
         if (waiting.pid == 0)
             return;
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
@@ -225,7 +225,7 @@ static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const 
                               .pidfd = (uint64_t)(uintptr_t)&pidfd};
     long pid = r ? -1 : clone_as(&box, &args);
     if (pid == 0) {
-        grow(n, &box);
+        grow(n, &box, birth->leisure);
         return 0;
     }
     if (!r && pid < 0)

@@ -12,6 +12,8 @@
 struct gb_birth {
     uint32_t uid; /* in the zygote's user namespace */
     int32_t cgroup_version;
+    uint32_t leisure,
+            reserved; /* no call waits for this box yet: what can be done before one comes, should be */
     struct gb_limits limits;
     char degraded[128];
 };

@@ -31,6 +31,7 @@ struct gb_box {
     int channel, stdin_fd, out_fd[2]; /* our ends; out_fd is stdout, stderr */
     int scratch_fd;                   /* root of the box's writable file system */
 
+    bool leisure;          /* no call waits for it while it is built */
     int64_t cpu_before_us; /* that was used before the call came */
     char *buffer;          /* GB_BOX_BUFFER bytes for the streams */
 

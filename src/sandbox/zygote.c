@@ -188,8 +188,10 @@ void gb_zygote_retire(struct gb_zygote *z)
 int gb_zygote_ask(struct gb_box *box, struct gb_err *err)
 {
     const struct gb_cgroup *cg = &box->cgroup;
-    struct gb_birth birth = {
-            .uid = gb_userns_in_zygote(box), .cgroup_version = cg->version, .limits = box->spec->limits};
+    struct gb_birth birth = {.uid = gb_userns_in_zygote(box),
+                             .cgroup_version = cg->version,
+                             .leisure = box->leisure,
+                             .limits = box->spec->limits};
     int fds[GB_BIRTH_FDS] = {box->box_channel, box->box_stdio[0], box->box_stdio[1], box->box_stdio[2]};
     unsigned count = 4;
     snprintf(birth.degraded, sizeof(birth.degraded), "%s", box->spec->degraded ? box->spec->degraded : "");

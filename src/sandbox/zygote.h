@@ -51,9 +51,8 @@ struct gb_nursery {
     int socket, proc_fd, image_fd;
     const char *const *ahead;
     /* In PID 1 of a new box, when all steps are done: forks what waits there, and returns its pid and the
-     * pipe to it. NULL: glovebox-init is executed. */
-    long (*born)(void *context, int *ret_control);
-    void *context;
+     * pipe to it. NULL: glovebox-init is executed. With leisure, no call waits for the box yet. */
+    long (*born)(bool leisure, int *ret_control);
 };
 
 /* Bears boxes until there is nobody left to ask for one and the last has ended: false. True: in a process

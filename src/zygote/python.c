@@ -10,6 +10,7 @@
 #include "init/attend.h"
 #include "init/report.h"
 #include "sandbox/zygote.h"
+#include "zygote/prefault.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,10 +29,9 @@ static struct {
 } kept;
 
 /* In PID 1 of a box: forks the interpreter that waits. */
-static long born(void *context, int *ret_control)
+static long born(bool leisure, int *ret_control)
 {
     int ends[2];
-    (void)context;
     if (pipe2(ends, O_CLOEXEC))
         return -1;
     PyOS_BeforeFork();
@@ -43,6 +43,8 @@ static long born(void *context, int *ret_control)
         gb_init_give_back();
         prctl(PR_SET_NAME, kept.name, 0, 0, 0);
         PyOS_AfterFork_Child();
+        if (leisure)
+            gb_prefault();
         return 0;
     }
     close(ends[0]);
@@ -127,18 +129,29 @@ static int put_threads_away(void)
     return thread_count() == 1 ? 0 : -1;
 }
 
-static PyObject *wait_for_call(PyObject *self, PyObject *none)
+static void rehearse(void *context)
+{
+    PyObject *function = context;
+    PyOS_AfterFork_Child();
+    PyObject *nothing = PyObject_CallFunctionObjArgs(function, NULL);
+    if (!nothing)
+        PyErr_Print();
+    Py_XDECREF(nothing);
+}
+
+static PyObject *wait_for_call(PyObject *self, PyObject *function)
 {
     struct gb_nursery n = {
             .socket = GB_ZYGOTE_SOCKET, .proc_fd = GB_ZYGOTE_PROC, .image_fd = -1, .born = born};
     size_t len = 0;
     (void)self;
-    (void)none;
     if (put_threads_away())
         return PyErr_Format(PyExc_RuntimeError,
                             "%d threads run: a module that was preloaded has started some, and they would be "
                             "missing in every box",
                             thread_count());
+    if (function != Py_None)
+        gb_prefault_learn(rehearse, function, GB_ZYGOTE_PROC);
     prctl(PR_GET_NAME, kept.name, 0, 0, 0);
     prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0);
     if (!gb_nursery_serve(&n))
@@ -151,10 +164,11 @@ static PyObject *wait_for_call(PyObject *self, PyObject *none)
     return pair;
 }
 
-static PyMethodDef methods[] = {
-        {"wait", wait_for_call, METH_NOARGS,
-         "Bears boxes. Returns in each of them, when its call has come: (argv, environment)."},
-        {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"wait", wait_for_call, METH_O,
+                                 "Bears boxes. Returns in each of them, when its call has come: (argv, "
+                                 "environment). What is given is "
+                                 "called once, in a fork that ends, to see what a call touches; or None."},
+                                {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {
         PyModuleDef_HEAD_INIT, "_glovebox", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
