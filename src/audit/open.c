@@ -1,6 +1,6 @@
 /* Opening the database. The file may have been prepared by somebody else: SQLite's defences are on, its
  * tables must be exactly ours, and nothing is written before that is known. */
-#include "audit/db.h"
+#include "audit/journal.h"
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -243,6 +243,18 @@ static int open_reader(struct gb_audit *a, const char *path, struct gb_err *err)
     return r;
 }
 
+/* What a writer that was killed has left in it, the next one settles. */
+static int open_journal(struct gb_audit *a, const char *dir, struct gb_err *err)
+{
+    int r = gb_journal_open(dir, a->writable, &a->journal, err);
+    if (r || !a->writable)
+        return r;
+    if ((r = gb_journal_read(&a->journal, err)))
+        return r;
+    gb_journal_follow(&a->journal, &a->head);
+    return 0;
+}
+
 int gb_audit_open(const char *dir, bool writable, bool sync_full, struct gb_audit **ret_audit,
                   struct gb_err *err)
 {
@@ -257,7 +269,11 @@ int gb_audit_open(const char *dir, bool writable, bool sync_full, struct gb_audi
     struct gb_audit *a = calloc(1, sizeof(*a));
     if (!a)
         return gb_err_set(err, GB_ERR_AUDIT, ENOMEM, "opening the audit database");
+    a->journal.fd = a->journal.dir_fd = -1;
+    a->writable = writable;
     int r = writable ? open_writer(a, path, sync_full, err) : open_reader(a, path, err);
+    if (!r)
+        r = open_journal(a, real, err);
     if (r) {
         gb_audit_close(a);
         return r;
@@ -270,6 +286,9 @@ void gb_audit_close(struct gb_audit *audit)
 {
     if (!audit)
         return;
+    if (audit->writable && audit->db)
+        (void)gb_audit_settle(audit, SIZE_MAX, NULL); /* what fails stays in the journal, for the next */
+    gb_journal_close(&audit->journal);
     for (size_t i = 0; i < ARRAY_LEN(audit->stmt); i++)
         sqlite3_finalize(audit->stmt[i]);
     sqlite3_close_v2(audit->db);

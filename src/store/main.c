@@ -1,8 +1,8 @@
 /* glovebox-store: the only process that writes the audit.
  *
- * The front and the launcher send records; all that have arrived by the time it looks go into one
- * transaction, and each is acknowledged when that is committed. Until then nothing is promised; if it fails,
- * each is told why, and the next batch tries anew. It is confined to one directory before it opens the
+ * The front and the launcher send records; all that have arrived by the time it looks are written together,
+ * to the journal or in one transaction, and then each is acknowledged. Until then nothing is promised; if it
+ * fails, each is told why, and the next batch tries anew. It is confined to one directory before it opens the
  * database, and interprets nothing in the records.
  *
  * It ends when the supervisor says so or is gone, with everything stored that has arrived. */
@@ -27,6 +27,8 @@
 #define FLUSH_MS    1000     /* for peers to take their answers at the end */
 #define SWEEP_US    60000000 /* between looks at what is too old */
 #define SWEEP_ON_US 20000    /* between steps while there is more to remove */
+#define SETTLE_US   10000    /* that records wait in the journal for others to come */
+#define BEHIND_US   1000000  /* between tries while they cannot leave it */
 #define OPEN_FILES  64
 
 enum { FRONT, LAUNCH, PEERS };
@@ -34,7 +36,7 @@ enum { FRONT, LAUNCH, PEERS };
 static struct store {
     struct gb_loop *loop;
     struct gb_source control;
-    struct gb_timer sweep;
+    struct gb_timer sweep, settle;
     struct gb_peer peers[PEERS];
     struct gb_ledger ledger;
     size_t turns;
@@ -76,6 +78,12 @@ static void check_damage(int r, const struct gb_err *err)
         die("the audit database cannot be used", err->text);
 }
 
+static void set_timer(struct gb_timer *timer, int64_t from_now_us)
+{
+    if (gb_loop_at(s.loop, timer, gb_clock_us() + from_now_us))
+        die("set a timer", "out of memory");
+}
+
 /* --- one turn: read, commit, answer --- */
 
 static void take_append(struct gb_peer *p)
@@ -104,12 +112,8 @@ static void take_append(struct gb_peer *p)
         s.open = !r;
     }
     if (!s.batch_err.code) {
-        r = gb_ledger_append(&s.ledger, &record, &seq, &s.batch_err);
+        r = gb_ledger_append(&s.ledger, &record, append->tool[0] ? &usage : NULL, &seq, &s.batch_err);
         s.open = !r;
-        if (!r && append->tool[0]) {
-            r = gb_ledger_charge(&s.ledger, &usage, &s.batch_err);
-            s.open = !r;
-        }
         if (r == -EINVAL)
             broken(p, s.batch_err.text);
     }
@@ -170,6 +174,8 @@ static void commit(void)
         gb_log(GB_LOG_INFO, "records can be stored again", GB_I("records", s.batch));
     if (failed || s.batch)
         s.refusing = failed;
+    if (!s.settle.at_us && gb_ledger_is_unsettled(&s.ledger))
+        set_timer(&s.settle, SETTLE_US);
 }
 
 /* Whoever still has answers to take is not read from, so a turn holds at most one batch. Returns whether
@@ -219,8 +225,20 @@ static void on_sweep(struct gb_timer *timer)
         gb_log(GB_LOG_WARN, "old records cannot be removed", GB_S("error", err.text));
     else if (removed)
         gb_log(GB_LOG_INFO, "removed old records", GB_I("records", removed));
-    if (gb_loop_at(s.loop, timer, gb_clock_us() + (removed && !r ? SWEEP_ON_US : SWEEP_US)))
-        die("set a timer", "out of memory");
+    set_timer(timer, removed && !r ? SWEEP_ON_US : SWEEP_US);
+}
+
+/* --- from the journal into the tables --- */
+
+/* Where that fails, whoever sends the next record is told why. */
+static void on_settle(struct gb_timer *timer)
+{
+    struct gb_err err = {0};
+    bool more;
+    int r = gb_ledger_settle(&s.ledger, &more, &err);
+    check_damage(r, &err);
+    if (r || more)
+        set_timer(timer, r ? BEHIND_US : 0);
 }
 
 /* --- the supervisor --- */
@@ -272,8 +290,7 @@ static void on_control(struct gb_source *source, uint32_t events)
     gb_ledger_set(&s.ledger, s.msg.body);
     obey_log();
     gb_msg_done(&s.msg);
-    if (gb_loop_at(s.loop, &s.sweep, gb_clock_us()))
-        die("set a timer", "out of memory");
+    set_timer(&s.sweep, 0);
 }
 
 /* --- the start --- */
@@ -335,6 +352,7 @@ int main(void)
     begin();
     s.control.ready = on_control;
     s.sweep.fire = on_sweep;
+    s.settle.fire = on_settle;
     s.peers[FRONT].source.ready = s.peers[LAUNCH].source.ready = on_peer;
     if (gb_loop_watch(s.loop, &s.control, EPOLLIN) || gb_peer_watch(&s.peers[FRONT], s.loop) ||
         gb_peer_watch(&s.peers[LAUNCH], s.loop) || gb_loop_at(s.loop, &s.sweep, gb_clock_us()))

@@ -6,7 +6,7 @@
 #include "base/loop.h"
 #include "store/ledger.h"
 
-#define GB_BATCH 256 /* records in one transaction at most */
+#define GB_BATCH 256 /* records that are committed together at most */
 
 struct gb_peer {
     struct gb_source source; /* fd -1: gone */
