@@ -310,6 +310,7 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
                 (enum gb_log_format)f->policy->config->log_format);
     f->launch.received = launch_received;
     f->store.received = audit_received;
+    f->store.expects = audit_expects;
     f->broker.received = broker_received;
     f->launch.broken = f->store.broken = f->broker.broken = peer_broken;
     r = channel_open(&f->launch, f->loop, TAKE_FD(msg->fd[FD_LAUNCH]), "launch", &f->msg);
