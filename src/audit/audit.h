@@ -76,6 +76,10 @@ int gb_audit_stage(struct gb_audit *audit, const struct gb_audit_record *record,
 int gb_audit_keep(struct gb_audit *audit, struct gb_err *err);
 /* Puts so many of them into the tables, oldest first, in one transaction. On failure they stay kept. */
 int gb_audit_settle(struct gb_audit *audit, size_t most, struct gb_err *err);
+/* What takes long and can wait for a quiet moment: the disk is waited for. Left undone, it happens in the
+ * middle of some commit. */
+bool gb_audit_wants_tidying(const struct gb_audit *audit);
+void gb_audit_tidy(struct gb_audit *audit);
 /* Bytes of records that are kept and not settled. */
 size_t gb_audit_unsettled(const struct gb_audit *audit);
 

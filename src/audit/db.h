@@ -57,6 +57,7 @@ struct gb_audit {
     struct gb_chain_point head; /* within a transaction */
     struct gb_journal journal;
     bool writable;
+    int log_pages; /* of the write-ahead log, after the last commit of a writer */
 };
 
 /* The statement, ready to be bound; NULL: see gb_db_fail. Given back by leaving the scope of its AUTO_RESET.

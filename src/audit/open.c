@@ -12,6 +12,10 @@
 
 #define APPLICATION 0x47427841 /* "GBxA", so that file(1) and we can tell */
 #define VERSION     2
+/* Moving the write-ahead log into the file waits for the disk, and meanwhile nothing is acknowledged: so it
+ * is left to a quiet moment, unless the log becomes as long as the second. */
+#define LOG_PAGES      1000
+#define LOG_PAGES_MOST 4000
 
 static const char records_table[] =
         "CREATE TABLE records(seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL, kind INTEGER NOT NULL, "
@@ -156,6 +160,35 @@ static int check_end(struct gb_audit *a, struct gb_err *err)
     return 0;
 }
 
+static void move_log(struct gb_audit *a)
+{
+    a->log_pages = 0;
+    /* What fails now is done the next time. */
+    (void)sqlite3_wal_checkpoint_v2(a->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+}
+
+static int committed(void *context, sqlite3 *db, const char *name, int pages)
+{
+    struct gb_audit *a = context;
+    (void)db;
+    (void)name;
+    a->log_pages = pages;
+    if (pages >= LOG_PAGES_MOST)
+        move_log(a);
+    return SQLITE_OK;
+}
+
+bool gb_audit_wants_tidying(const struct gb_audit *audit)
+{
+    return audit->log_pages >= LOG_PAGES;
+}
+
+void gb_audit_tidy(struct gb_audit *audit)
+{
+    if (gb_audit_wants_tidying(audit))
+        move_log(audit);
+}
+
 static int settle_writer(struct gb_audit *a, bool sync_full, struct gb_err *err)
 {
     int r = check_schema(a, err);
@@ -174,6 +207,7 @@ static int settle_writer(struct gb_audit *a, bool sync_full, struct gb_err *err)
         return gb_err_set(err, GB_ERR_AUDIT, EIO, "the audit database cannot have a write-ahead log here");
     sqlite3_finalize(TAKE_PTR(stmt));
     r = run(a, sync_full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", err);
+    sqlite3_wal_hook(a->db, committed, a);
     /* What retention removes shall be gone from the file. */
     if (!r)
         r = run(a, "PRAGMA secure_delete = ON; PRAGMA journal_size_limit = 16777216", err);

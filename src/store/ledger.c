@@ -97,6 +97,17 @@ int gb_ledger_settle(struct gb_ledger *ledger, bool *ret_more, struct gb_err *er
     return failed(ledger, r);
 }
 
+bool gb_ledger_wants_tidying(const struct gb_ledger *ledger)
+{
+    return ledger->audit && gb_audit_wants_tidying(ledger->audit);
+}
+
+void gb_ledger_tidy(struct gb_ledger *ledger)
+{
+    if (ledger->audit)
+        gb_audit_tidy(ledger->audit);
+}
+
 int gb_ledger_each(struct gb_ledger *ledger, const struct gb_audit_filter *filter,
                    int (*each)(void *context, const struct gb_audit_record *record), void *context,
                    struct gb_err *err)

@@ -25,6 +25,9 @@ int gb_ledger_commit(struct gb_ledger *ledger, struct gb_err *err);
 int gb_ledger_settle(struct gb_ledger *ledger, bool *ret_more, struct gb_err *err);
 /* Is there anything to settle? */
 bool gb_ledger_is_unsettled(const struct gb_ledger *ledger);
+/* To be done when it is quiet; see gb_audit_tidy. */
+bool gb_ledger_wants_tidying(const struct gb_ledger *ledger);
+void gb_ledger_tidy(struct gb_ledger *ledger);
 int gb_ledger_each(struct gb_ledger *ledger, const struct gb_audit_filter *filter,
                    int (*each)(void *context, const struct gb_audit_record *record), void *context,
                    struct gb_err *err);

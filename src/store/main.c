@@ -27,8 +27,9 @@
 #define FLUSH_MS    1000     /* for peers to take their answers at the end */
 #define SWEEP_US    60000000 /* between looks at what is too old */
 #define SWEEP_ON_US 20000    /* between steps while there is more to remove */
-#define SETTLE_US   10000    /* that records wait in the journal for others to come */
+#define SETTLE_US   20000    /* that records wait in the journal for others to come */
 #define BEHIND_US   1000000  /* between tries while they cannot leave it */
+#define QUIET_US    100000   /* without a record: a good moment for what takes longer */
 #define OPEN_FILES  64
 
 enum { FRONT, LAUNCH, PEERS };
@@ -36,7 +37,7 @@ enum { FRONT, LAUNCH, PEERS };
 static struct store {
     struct gb_loop *loop;
     struct gb_source control;
-    struct gb_timer sweep, settle;
+    struct gb_timer turn, sweep, settle, tidy;
     struct gb_peer peers[PEERS];
     struct gb_ledger ledger;
     size_t turns;
@@ -139,8 +140,10 @@ static void read_from(struct gb_peer *p)
 {
     while (p->source.fd >= 0 && !p->finding && s.batch < GB_BATCH) {
         int r = gb_msg_receive(p->source.fd, p->name, "store", &s.msg);
-        if (r == -EAGAIN)
+        if (r == -EAGAIN) {
+            p->ready = false;
             return;
+        }
         if (r == -EPROTO)
             broken(p, "its message has not the shape that it should have");
         if (r && !p->ended) { /* a peer that dies with answers unread is an error before it is an end */
@@ -176,6 +179,8 @@ static void commit(void)
         s.refusing = failed;
     if (!s.settle.at_us && gb_ledger_is_unsettled(&s.ledger))
         set_timer(&s.settle, SETTLE_US);
+    if (gb_ledger_wants_tidying(&s.ledger))
+        set_timer(&s.tidy, QUIET_US);
 }
 
 /* Whoever still has answers to take is not read from, so a turn holds at most one batch. Returns whether
@@ -189,7 +194,7 @@ static bool turn(void)
     for (size_t k = 0; k < PEERS; k++) {
         const size_t i = (s.turns + k) % PEERS; /* nobody is always first */
         was_busy[i] = gb_peer_is_busy(&s.peers[i]);
-        if (!was_busy[i])
+        if (!was_busy[i] && s.peers[i].ready)
             read_from(&s.peers[i]);
         idle &= !was_busy[i] && !s.peers[i].finding;
     }
@@ -210,6 +215,13 @@ static void on_peer(struct gb_source *source, uint32_t events)
     struct gb_peer *p = GB_OWNER(source, struct gb_peer, source);
     if (events & (EPOLLHUP | EPOLLERR))
         p->deaf = true; /* what it has left is read, and its answers are dropped */
+    p->ready = true;
+    set_timer(&s.turn, 0); /* when all who are ready have said so: they share a commit */
+}
+
+static void on_turn(struct gb_timer *timer)
+{
+    (void)timer;
     (void)turn();
 }
 
@@ -239,6 +251,14 @@ static void on_settle(struct gb_timer *timer)
     check_damage(r, &err);
     if (r || more)
         set_timer(timer, r ? BEHIND_US : 0);
+    else if (gb_ledger_wants_tidying(&s.ledger))
+        set_timer(&s.tidy, QUIET_US);
+}
+
+static void on_tidy(struct gb_timer *timer)
+{
+    (void)timer;
+    gb_ledger_tidy(&s.ledger);
 }
 
 /* --- the supervisor --- */
@@ -258,7 +278,10 @@ static void wait_for_peers(void)
 static void finish(void)
 {
     const int64_t begun = gb_clock_us(), flush_us = (int64_t)FLUSH_MS * 1000;
-    while (!turn() && gb_clock_us() - begun < 3 * flush_us) {
+    for (;;) {
+        s.peers[FRONT].ready = s.peers[LAUNCH].ready = true;
+        if (turn() || gb_clock_us() - begun >= 3 * flush_us)
+            break;
         if (gb_clock_us() - begun > flush_us)
             s.peers[FRONT].deaf = s.peers[LAUNCH].deaf = true;
         wait_for_peers();
@@ -351,8 +374,10 @@ int main(void)
     confine(parent);
     begin();
     s.control.ready = on_control;
+    s.turn.fire = on_turn;
     s.sweep.fire = on_sweep;
     s.settle.fire = on_settle;
+    s.tidy.fire = on_tidy;
     s.peers[FRONT].source.ready = s.peers[LAUNCH].source.ready = on_peer;
     if (gb_loop_watch(s.loop, &s.control, EPOLLIN) || gb_peer_watch(&s.peers[FRONT], s.loop) ||
         gb_peer_watch(&s.peers[LAUNCH], s.loop) || gb_loop_at(s.loop, &s.sweep, gb_clock_us()))

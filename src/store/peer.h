@@ -15,6 +15,7 @@ struct gb_peer {
     bool charges;            /* its records may add to the day's usage */
     bool deaf;               /* it is gone for writing, but may have left records to read */
     bool ended;              /* reading has failed once */
+    bool ready;              /* there may be something to read */
     struct {
         uint64_t tag;
         int64_t seq;
