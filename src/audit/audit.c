@@ -1,7 +1,8 @@
 #include "audit/audit.h"
 
 #include "audit/chain.h"
-#include "audit/db.h"
+#include "audit/journal.h"
+#include "audit/stage.h"
 #include "base/auto.h"
 #include "base/text.h"
 
@@ -33,12 +34,18 @@ static int undone(struct gb_audit *audit, int r)
     return r;
 }
 
-int gb_audit_begin(struct gb_audit *audit, struct gb_err *err)
+int gb_stage_begin(struct gb_audit *audit, struct gb_err *err)
 {
     int r = gb_db_do(audit, GB_SQL_BEGIN, err);
     if (!r)
         r = gb_db_point(audit, GB_SQL_HEAD, &audit->head, err);
     return undone(audit, r);
+}
+
+int gb_audit_begin(struct gb_audit *audit, struct gb_err *err)
+{
+    int r = gb_audit_settle(audit, SIZE_MAX, err);
+    return r ? r : gb_stage_begin(audit, err);
 }
 
 int gb_audit_commit(struct gb_audit *audit, struct gb_err *err)
@@ -48,6 +55,8 @@ int gb_audit_commit(struct gb_audit *audit, struct gb_err *err)
     int r = gb_db_set_point(audit, GB_SQL_SET_HEAD, &audit->head, err);
     if (!r)
         r = gb_db_do(audit, GB_SQL_COMMIT, err);
+    if (!r && audit->journal.settled == audit->journal.len)
+        audit->journal.end = audit->journal.kept_end = audit->head;
     return undone(audit, r);
 }
 
@@ -65,7 +74,19 @@ static const char *find_fault(const struct gb_audit_record *r)
     return NULL;
 }
 
-static int insert(struct gb_audit *audit, const struct gb_audit_record *r, struct gb_err *err)
+int gb_stage_complete(const struct gb_chain_point *end, struct gb_audit_record *r, struct gb_err *err)
+{
+    const char *fault = find_fault(r);
+    if (fault)
+        return gb_err_set(err, GB_ERR_INTERNAL, 0, "a record cannot be taken: %s", fault);
+    r->seq = end->seq + 1;
+    if (!r->time_us)
+        r->time_us = wall_us();
+    gb_chain_hash(end->hash, r, r->hash);
+    return 0;
+}
+
+int gb_stage_insert(struct gb_audit *audit, const struct gb_audit_record *r, struct gb_err *err)
 {
     AUTO_RESET stmt = gb_db_get(audit, GB_SQL_INSERT);
     if (!stmt)
@@ -77,44 +98,39 @@ static int insert(struct gb_audit *audit, const struct gb_audit_record *r, struc
     sqlite3_bind_text(stmt, 5, r->principal, -1, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 6, r->body, (int)r->body_bytes, SQLITE_STATIC);
     sqlite3_bind_blob(stmt, 7, r->hash, GB_HASH_BYTES, SQLITE_STATIC);
-    return gb_db_step(audit, stmt, err);
+    const int rc = gb_db_step(audit, stmt, err);
+    if (rc)
+        return rc;
+    audit->head.seq = r->seq;
+    audit->head.count++;
+    memcpy(audit->head.hash, r->hash, GB_HASH_BYTES);
+    return 0;
 }
 
 /* Calls that wait for their outcome are in a table of their own, or a start after a kill would have to read
  * all records to find them. */
-static int note_pending(struct gb_audit *audit, const struct gb_audit_record *r, struct gb_err *err)
+int gb_stage_pend(struct gb_audit *audit, const char *id, bool pends, struct gb_err *err)
 {
-    const bool opens = r->kind == GB_RECORD_INTENT;
-    if (!opens && r->kind != GB_RECORD_OUTCOME && r->kind != GB_RECORD_LOST)
-        return 0;
-    AUTO_RESET stmt = gb_db_get(audit, opens ? GB_SQL_PEND : GB_SQL_SETTLE);
+    AUTO_RESET stmt = gb_db_get(audit, pends ? GB_SQL_PEND : GB_SQL_SETTLE);
     if (!stmt)
         return gb_db_fail(audit, err);
-    sqlite3_bind_text(stmt, 1, r->id, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 1, id, -1, SQLITE_STATIC);
     return gb_db_step(audit, stmt, err);
 }
 
 int gb_audit_append(struct gb_audit *audit, const struct gb_audit_record *record, int64_t *ret_seq,
                     struct gb_err *err)
 {
-    const char *fault = find_fault(record);
+    struct gb_audit_record r = *record;
     if (sqlite3_get_autocommit(audit->db))
         return gb_err_set(err, GB_ERR_INTERNAL, 0, "a record can only be appended within a transaction");
-    if (fault)
-        return undone(audit, gb_err_set(err, GB_ERR_INTERNAL, 0, "a record cannot be taken: %s", fault));
-    struct gb_audit_record r = *record;
-    r.seq = audit->head.seq + 1;
-    if (!r.time_us)
-        r.time_us = wall_us();
-    gb_chain_hash(audit->head.hash, &r, r.hash);
-    int rc = insert(audit, &r, err);
+    int rc = gb_stage_complete(&audit->head, &r, err);
     if (!rc)
-        rc = note_pending(audit, &r, err);
+        rc = gb_stage_insert(audit, &r, err);
+    if (!rc && (gb_stage_opens(r.kind) || gb_stage_ends(r.kind)))
+        rc = gb_stage_pend(audit, r.id, gb_stage_opens(r.kind), err);
     if (rc)
         return undone(audit, rc);
-    audit->head.seq = r.seq;
-    audit->head.count++;
-    memcpy(audit->head.hash, r.hash, GB_HASH_BYTES);
     if (ret_seq)
         *ret_seq = r.seq;
     return 0;
@@ -170,9 +186,10 @@ static void write_query(const struct gb_audit_filter *f, char *text, size_t size
              f->since_us ? " AND time_us >= ?5" : "", f->newest ? " DESC" : "", f->most ? " LIMIT ?6" : "");
 }
 
-int gb_audit_each(struct gb_audit *audit, const struct gb_audit_filter *filter,
-                  int (*each)(void *context, const struct gb_audit_record *record), void *context,
-                  struct gb_err *err)
+/* Records of the tables. */
+static int each_settled(struct gb_audit *audit, const struct gb_audit_filter *filter,
+                        int (*each)(void *context, const struct gb_audit_record *record), void *context,
+                        int64_t *count, struct gb_err *err)
 {
     char text[512];
     AUTO_FINALIZE stmt = NULL;
@@ -185,7 +202,7 @@ int gb_audit_each(struct gb_audit *audit, const struct gb_audit_filter *filter,
     sqlite3_bind_int64(stmt, 3, filter->after);
     sqlite3_bind_int64(stmt, 4, filter->before);
     sqlite3_bind_int64(stmt, 5, filter->since_us);
-    sqlite3_bind_int64(stmt, 6, filter->most);
+    sqlite3_bind_int64(stmt, 6, filter->most - *count);
     int r;
     while ((r = gb_db_step(audit, stmt, err)) > 0) {
         struct gb_audit_record record;
@@ -195,6 +212,97 @@ int gb_audit_each(struct gb_audit *audit, const struct gb_audit_filter *filter,
                              fault);
         if ((r = each(context, &record)))
             return r;
+        ++*count;
     }
+    return r;
+}
+
+/* Is the call this principal's? Its intent, which says so, can be in the tables already. */
+static int is_owner(struct gb_audit *audit, const struct gb_audit_filter *f, struct gb_err *err)
+{
+    const struct gb_journal *j = &audit->journal;
+    struct gb_journal_entry e;
+    for (size_t at = j->settled; at < j->kept; at += e.bytes) {
+        gb_journal_at(j, at, &e);
+        if (!strcmp(e.record.id, f->id) && !strcmp(e.record.principal, f->principal))
+            return 1;
+    }
+    AUTO_RESET stmt = gb_db_get(audit, GB_SQL_OWNER);
+    if (!stmt)
+        return gb_db_fail(audit, err);
+    sqlite3_bind_text(stmt, 1, f->id, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 2, f->principal, -1, SQLITE_STATIC);
+    return gb_db_step(audit, stmt, err);
+}
+
+static bool is_wanted(const struct gb_audit_record *r, const struct gb_audit_filter *f)
+{
+    return (!f->id || !strcmp(r->id, f->id)) &&
+           (f->id || !f->principal || !strcmp(r->principal, f->principal)) &&
+           (!f->ends || gb_stage_ends(r->kind)) && (!f->after || r->seq > f->after) &&
+           (!f->before || r->seq < f->before) && (!f->since_us || r->time_us >= f->since_us);
+}
+
+/* Records of the journal. */
+static int each_kept(struct gb_audit *audit, const struct gb_audit_filter *filter,
+                     int (*each)(void *context, const struct gb_audit_record *record), void *context,
+                     int64_t *count, struct gb_err *err)
+{
+    const struct gb_journal *j = &audit->journal;
+    struct gb_journal_entry e;
+    size_t found = 0;
+    if (!gb_audit_unsettled(audit))
+        return 0;
+    int r = filter->id && filter->principal ? is_owner(audit, filter, err) : 1;
+    if (r <= 0)
+        return r;
+    AUTO_FREE size_t *places = calloc(j->kept / GB_JOURNAL_LEAST + 1, sizeof(*places));
+    if (!places)
+        return gb_err_set(err, GB_ERR_AUDIT, ENOMEM, "read the audit's journal");
+    for (size_t at = j->settled; at < j->kept; at += e.bytes) {
+        gb_journal_at(j, at, &e);
+        if (is_wanted(&e.record, filter))
+            places[found++] = at;
+    }
+    r = 0;
+    for (size_t i = 0; !r && i < found && (!filter->most || *count < filter->most); i++, ++*count) {
+        gb_journal_at(j, places[filter->newest ? found - 1 - i : i], &e);
+        r = each(context, &e.record);
+    }
+    return r;
+}
+
+int gb_audit_look(struct gb_audit *audit, struct gb_err *err)
+{
+    if (audit->writable)
+        return 0;
+    int r = gb_journal_read(&audit->journal, err);
+    if (!r)
+        r = gb_db_do(audit, GB_SQL_SNAPSHOT, err);
+    if (r || !audit->journal.len)
+        return r;
+    if ((r = gb_db_point(audit, GB_SQL_HEAD, &audit->head, err)))
+        gb_audit_rollback(audit);
+    else
+        gb_journal_follow(&audit->journal, &audit->head);
+    return r;
+}
+
+int gb_audit_each(struct gb_audit *audit, const struct gb_audit_filter *filter,
+                  int (*each)(void *context, const struct gb_audit_record *record), void *context,
+                  struct gb_err *err)
+{
+    typedef int part(struct gb_audit *, const struct gb_audit_filter *,
+                     int (*)(void *, const struct gb_audit_record *), void *, int64_t *, struct gb_err *);
+    part *const parts[2] = {filter->newest ? each_kept : each_settled,
+                            filter->newest ? each_settled : each_kept};
+    int64_t count = 0;
+    int r = gb_audit_look(audit, err);
+    if (r)
+        return r;
+    for (size_t i = 0; !r && i < 2 && (!filter->most || count < filter->most); i++)
+        r = parts[i](audit, filter, each, context, &count, err);
+    if (!audit->writable)
+        gb_audit_rollback(audit);
     return r;
 }

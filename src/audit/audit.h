@@ -12,9 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GB_AUDIT_FILE "audit.db"
-#define GB_AUDIT_BODY ((size_t)64 * 1024)
-#define GB_HASH_BYTES 32
+#define GB_AUDIT_FILE    "audit.db"
+#define GB_AUDIT_JOURNAL "audit.journal" /* beside it while a writer is at work; see journal.h */
+#define GB_AUDIT_BODY    ((size_t)64 * 1024)
+#define GB_HASH_BYTES    32
 
 struct gb_audit;
 
@@ -32,10 +33,14 @@ struct gb_audit_record {
  * of the files. */
 int gb_audit_open(const char *dir, bool writable, bool sync_full, struct gb_audit **ret_audit,
                   struct gb_err *err);
-/* The last to close a database moves what is in the write-ahead log into it. */
+/* The last to close a database moves what is in the write-ahead log into it; a writer, what is in the
+ * journal.
+ */
 void gb_audit_close(struct gb_audit *audit);
 
-/* Appends happen between begin and commit; nothing counts before commit has returned 0. On failure of any of
+/* Two ways in. The first is straight into the tables.
+ *
+ * Appends happen between begin and commit; nothing counts before commit has returned 0. On failure of any of
  * them everything since begin is undone, and begin may be tried again. */
 int gb_audit_begin(struct gb_audit *audit, struct gb_err *err);
 /* Takes kind, id, principal and body of the record, and time_us unless it is 0 (now). Text must be UTF-8
@@ -56,12 +61,28 @@ struct gb_audit_usage {
 };
 #define GB_AUDIT_CPU_MOST ((int64_t)10000000000000) /* of one call */
 
-/* Adds to the row of today; like an append, within a transaction. */
+/* Adds to the row of today, whatever `day` says; like an append, within a transaction. */
 int gb_audit_charge(struct gb_audit *audit, const struct gb_audit_usage *usage, struct gb_err *err);
 /* The rows of a day behind the one that is given by names, in order, at most so many. */
 int gb_audit_each_usage(struct gb_audit *audit, const struct gb_audit_usage *behind, int64_t most,
                         int (*each)(void *context, const struct gb_audit_usage *usage), void *context,
                         struct gb_err *err);
+/* The second way is the quick one, for a writer without sync_full: records are staged, then kept, which is
+ * one write to the journal, and settled in the tables later. From when they are kept they are records like
+ * all others: every reader sees them, and they survive the end of every process. Whatever else a writer does
+ * settles them first. On failure what was staged and not kept is undone. */
+int gb_audit_stage(struct gb_audit *audit, const struct gb_audit_record *record,
+                   const struct gb_audit_usage *usage, /* NULL: none */ int64_t *ret_seq, struct gb_err *err);
+int gb_audit_keep(struct gb_audit *audit, struct gb_err *err);
+/* Puts so many of them into the tables, oldest first, in one transaction. On failure they stay kept. */
+int gb_audit_settle(struct gb_audit *audit, size_t most, struct gb_err *err);
+/* What takes long and can wait for a quiet moment: the disk is waited for. Left undone, it happens in the
+ * middle of some commit. */
+bool gb_audit_wants_tidying(const struct gb_audit *audit);
+void gb_audit_tidy(struct gb_audit *audit);
+/* Bytes of records that are kept and not settled. */
+size_t gb_audit_unsettled(const struct gb_audit *audit);
+
 /* Removes the rows of days that are older than records may become, but never those of the last two days. */
 int gb_audit_forget_usage(struct gb_audit *audit, const struct gb_msg_retention *keep, struct gb_err *err);
 

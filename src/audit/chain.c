@@ -1,33 +1,32 @@
 #include "audit/chain.h"
 
-#include "base/auto.h"
+#include "base/sha256.h"
 
-#include <sha2.h>
 #include <string.h>
 
-static void add_number(SHA2_CTX *ctx, uint64_t n)
+static void add_number(struct gb_sha256 *ctx, uint64_t n)
 {
     uint8_t bytes[8];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)(n >> (56 - 8 * i));
-    SHA256Update(ctx, bytes, sizeof(bytes));
+    gb_sha256_add(ctx, bytes, sizeof(bytes));
 }
 
-static void add_text(SHA2_CTX *ctx, const char *text, size_t len)
+static void add_text(struct gb_sha256 *ctx, const char *text, size_t len)
 {
     add_number(ctx, len);
-    SHA256Update(ctx, (const uint8_t *)text, len);
+    gb_sha256_add(ctx, text, len);
 }
 
 /* The domain keeps the two uses of the encoding apart. */
-static void begin(SHA2_CTX *ctx, const char *domain, const uint8_t prev[GB_HASH_BYTES])
+static void begin(struct gb_sha256 *ctx, const char *domain, const uint8_t prev[GB_HASH_BYTES])
 {
-    SHA256Init(ctx);
+    gb_sha256_init(ctx);
     add_text(ctx, domain, strlen(domain));
-    SHA256Update(ctx, prev, GB_HASH_BYTES);
+    gb_sha256_add(ctx, prev, GB_HASH_BYTES);
 }
 
-static void add_record(SHA2_CTX *ctx, const struct gb_audit_record *r)
+static void add_record(struct gb_sha256 *ctx, const struct gb_audit_record *r)
 {
     add_number(ctx, (uint64_t)r->seq);
     add_number(ctx, (uint64_t)r->time_us);
@@ -40,17 +39,17 @@ static void add_record(SHA2_CTX *ctx, const struct gb_audit_record *r)
 void gb_chain_hash(const uint8_t prev[GB_HASH_BYTES], const struct gb_audit_record *record,
                    uint8_t ret_hash[GB_HASH_BYTES])
 {
-    SHA2_CTX ctx;
+    struct gb_sha256 ctx;
     begin(&ctx, "glovebox audit record 1", prev);
     add_record(&ctx, record);
-    SHA256Final(ret_hash, &ctx);
+    gb_sha256_end(&ctx, ret_hash);
 }
 
 void gb_chain_fold(uint8_t digest[GB_HASH_BYTES], const struct gb_audit_record *record)
 {
-    SHA2_CTX ctx;
+    struct gb_sha256 ctx;
     begin(&ctx, "glovebox audit kept 1", digest);
-    SHA256Update(&ctx, record->hash, GB_HASH_BYTES);
+    gb_sha256_add(&ctx, record->hash, GB_HASH_BYTES);
     add_record(&ctx, record);
-    SHA256Final(digest, &ctx);
+    gb_sha256_end(&ctx, digest);
 }

@@ -41,6 +41,7 @@ static const char *const sql[GB_SQL_COUNT] = {
         [GB_SQL_USAGE] = "SELECT day, principal, tool, calls, cpu_us FROM usage WHERE day = ?1 AND "
                          "(principal, tool) > (?2, ?3) ORDER BY principal, tool LIMIT ?4",
         [GB_SQL_FORGET_USAGE] = "DELETE FROM usage WHERE day < ?1",
+        [GB_SQL_OWNER] = "SELECT 1 FROM records WHERE id = ?1 AND principal = ?2 LIMIT 1",
 };
 
 _Static_assert(GB_RECORD_INTENT == 2 && GB_RECORD_OUTCOME == 4 && GB_RECORD_LOST == 5 &&

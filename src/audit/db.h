@@ -30,6 +30,7 @@ enum gb_sql {
     GB_SQL_CHARGE,
     GB_SQL_USAGE,
     GB_SQL_FORGET_USAGE,
+    GB_SQL_OWNER,
     GB_SQL_COUNT
 };
 
@@ -40,10 +41,23 @@ struct gb_chain_point {
     uint8_t hash[GB_HASH_BYTES];
 };
 
+/* journal.h has what is done with it. */
+struct gb_journal {
+    int fd, dir_fd;            /* -1: none; fd: of a writer */
+    char *data;                /* as in the file */
+    size_t settled, kept, len; /* bytes from the start that are in the tables; in the file; in memory only */
+    struct gb_chain_point end; /* of the chain, with everything in memory. The count is not kept */
+    struct gb_chain_point kept_end;
+    bool known; /* what is in it: until then it is not removed */
+};
+
 struct gb_audit {
     sqlite3 *db;
     sqlite3_stmt *stmt[GB_SQL_COUNT];
     struct gb_chain_point head; /* within a transaction */
+    struct gb_journal journal;
+    bool writable;
+    int log_pages; /* of the write-ahead log, after the last commit of a writer */
 };
 
 /* The statement, ready to be bound; NULL: see gb_db_fail. Given back by leaving the scope of its AUTO_RESET.
@@ -60,6 +74,9 @@ int gb_db_set_point(struct gb_audit *audit, enum gb_sql which, const struct gb_c
                     struct gb_err *err);
 /* The one number that a statement without parameters gives. */
 int gb_db_number(struct gb_audit *audit, const char *sql, int64_t *ret_value, struct gb_err *err);
+/* A reader begins to read: the tables as they are at this moment, and the journal with what they lack. To be
+ * ended by gb_audit_rollback. For a writer, which knows, nothing. */
+int gb_audit_look(struct gb_audit *audit, struct gb_err *err);
 /* Fills err from what SQLite says and returns the negative errno of it. */
 int gb_db_fail(struct gb_audit *audit, struct gb_err *err);
 /* The same, for what SQLite does not notice: the file is not as we left it. */

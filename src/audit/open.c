@@ -1,6 +1,6 @@
 /* Opening the database. The file may have been prepared by somebody else: SQLite's defences are on, its
  * tables must be exactly ours, and nothing is written before that is known. */
-#include "audit/db.h"
+#include "audit/journal.h"
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -12,6 +12,10 @@
 
 #define APPLICATION 0x47427841 /* "GBxA", so that file(1) and we can tell */
 #define VERSION     2
+/* Moving the write-ahead log into the file waits for the disk, and meanwhile nothing is acknowledged: so it
+ * is left to a quiet moment, unless the log becomes as long as the second. */
+#define LOG_PAGES      1000
+#define LOG_PAGES_MOST 4000
 
 static const char records_table[] =
         "CREATE TABLE records(seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL, kind INTEGER NOT NULL, "
@@ -156,6 +160,35 @@ static int check_end(struct gb_audit *a, struct gb_err *err)
     return 0;
 }
 
+static void move_log(struct gb_audit *a)
+{
+    a->log_pages = 0;
+    /* What fails now is done the next time. */
+    (void)sqlite3_wal_checkpoint_v2(a->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+}
+
+static int committed(void *context, sqlite3 *db, const char *name, int pages)
+{
+    struct gb_audit *a = context;
+    (void)db;
+    (void)name;
+    a->log_pages = pages;
+    if (pages >= LOG_PAGES_MOST)
+        move_log(a);
+    return SQLITE_OK;
+}
+
+bool gb_audit_wants_tidying(const struct gb_audit *audit)
+{
+    return audit->log_pages >= LOG_PAGES;
+}
+
+void gb_audit_tidy(struct gb_audit *audit)
+{
+    if (gb_audit_wants_tidying(audit))
+        move_log(audit);
+}
+
 static int settle_writer(struct gb_audit *a, bool sync_full, struct gb_err *err)
 {
     int r = check_schema(a, err);
@@ -174,6 +207,7 @@ static int settle_writer(struct gb_audit *a, bool sync_full, struct gb_err *err)
         return gb_err_set(err, GB_ERR_AUDIT, EIO, "the audit database cannot have a write-ahead log here");
     sqlite3_finalize(TAKE_PTR(stmt));
     r = run(a, sync_full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", err);
+    sqlite3_wal_hook(a->db, committed, a);
     /* What retention removes shall be gone from the file. */
     if (!r)
         r = run(a, "PRAGMA secure_delete = ON; PRAGMA journal_size_limit = 16777216", err);
@@ -243,6 +277,18 @@ static int open_reader(struct gb_audit *a, const char *path, struct gb_err *err)
     return r;
 }
 
+/* What a writer that was killed has left in it, the next one settles. */
+static int open_journal(struct gb_audit *a, const char *dir, struct gb_err *err)
+{
+    int r = gb_journal_open(dir, a->writable, &a->journal, err);
+    if (r || !a->writable)
+        return r;
+    if ((r = gb_journal_read(&a->journal, err)))
+        return r;
+    gb_journal_follow(&a->journal, &a->head);
+    return 0;
+}
+
 int gb_audit_open(const char *dir, bool writable, bool sync_full, struct gb_audit **ret_audit,
                   struct gb_err *err)
 {
@@ -257,7 +303,11 @@ int gb_audit_open(const char *dir, bool writable, bool sync_full, struct gb_audi
     struct gb_audit *a = calloc(1, sizeof(*a));
     if (!a)
         return gb_err_set(err, GB_ERR_AUDIT, ENOMEM, "opening the audit database");
+    a->journal.fd = a->journal.dir_fd = -1;
+    a->writable = writable;
     int r = writable ? open_writer(a, path, sync_full, err) : open_reader(a, path, err);
+    if (!r)
+        r = open_journal(a, real, err);
     if (r) {
         gb_audit_close(a);
         return r;
@@ -270,6 +320,9 @@ void gb_audit_close(struct gb_audit *audit)
 {
     if (!audit)
         return;
+    if (audit->writable && audit->db)
+        (void)gb_audit_settle(audit, SIZE_MAX, NULL); /* what fails stays in the journal, for the next */
+    gb_journal_close(&audit->journal);
     for (size_t i = 0; i < ARRAY_LEN(audit->stmt); i++)
         sqlite3_finalize(audit->stmt[i]);
     sqlite3_close_v2(audit->db);

@@ -1,6 +1,6 @@
 /* What was used of tools, by days: sums beside the chain, from which budgets go on after a restart. Whoever
  * can write the file can change them unseen; records of the same calls are in the chain. */
-#include "audit/db.h"
+#include "audit/stage.h"
 
 #include "base/text.h"
 
@@ -11,7 +11,7 @@
 #define DAY_SECONDS 86400
 #define DAYS_LEAST  2 /* that stay whatever the retention: today's, and yesterday's */
 
-static int64_t today(void)
+int64_t gb_stage_today(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -24,26 +24,37 @@ static bool is_name(const char *text, size_t size)
     return len && len < size && gb_text_find_binary(text, len) == len;
 }
 
+int gb_stage_check_usage(const struct gb_audit_usage *usage, struct gb_err *err)
+{
+    if (is_name(usage->principal, GB_PRINCIPAL) && is_name(usage->tool, GB_TOOL_NAME) && usage->calls >= 0 &&
+        usage->calls <= 1 && usage->cpu_us >= 0 && usage->cpu_us <= GB_AUDIT_CPU_MOST)
+        return 0;
+    return gb_err_set(err, GB_ERR_INTERNAL, 0,
+                      "usage cannot be added: a name or a number is not that of a call");
+}
+
+int gb_stage_charge(struct gb_audit *audit, const struct gb_audit_usage *usage, struct gb_err *err)
+{
+    AUTO_RESET stmt = gb_db_get(audit, GB_SQL_CHARGE);
+    if (!stmt)
+        return gb_db_fail(audit, err);
+    sqlite3_bind_int64(stmt, 1, usage->day);
+    sqlite3_bind_text(stmt, 2, usage->principal, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 3, usage->tool, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(stmt, 4, usage->calls);
+    sqlite3_bind_int64(stmt, 5, usage->cpu_us);
+    return gb_db_step(audit, stmt, err);
+}
+
 int gb_audit_charge(struct gb_audit *audit, const struct gb_audit_usage *usage, struct gb_err *err)
 {
+    struct gb_audit_usage now = *usage;
     if (sqlite3_get_autocommit(audit->db))
         return gb_err_set(err, GB_ERR_INTERNAL, 0, "usage can only be added within a transaction");
-    if (!is_name(usage->principal, GB_PRINCIPAL) || !is_name(usage->tool, GB_TOOL_NAME) || usage->calls < 0 ||
-        usage->calls > 1 || usage->cpu_us < 0 || usage->cpu_us > GB_AUDIT_CPU_MOST) {
-        gb_audit_rollback(audit);
-        return gb_err_set(err, GB_ERR_INTERNAL, 0,
-                          "usage cannot be added: a name or a number is not that of a call");
-    }
-    AUTO_RESET stmt = gb_db_get(audit, GB_SQL_CHARGE);
-    int r = 0;
-    if (stmt) {
-        sqlite3_bind_int64(stmt, 1, today());
-        sqlite3_bind_text(stmt, 2, usage->principal, -1, SQLITE_STATIC);
-        sqlite3_bind_text(stmt, 3, usage->tool, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(stmt, 4, usage->calls);
-        sqlite3_bind_int64(stmt, 5, usage->cpu_us);
-    }
-    r = stmt ? gb_db_step(audit, stmt, err) : gb_db_fail(audit, err);
+    now.day = gb_stage_today();
+    int r = gb_stage_check_usage(&now, err);
+    if (!r)
+        r = gb_stage_charge(audit, &now, err);
     if (r)
         gb_audit_rollback(audit);
     return r;
@@ -95,6 +106,6 @@ int gb_audit_forget_usage(struct gb_audit *audit, const struct gb_msg_retention 
     AUTO_RESET stmt = gb_db_get(audit, GB_SQL_FORGET_USAGE);
     if (!stmt)
         return gb_db_fail(audit, err);
-    sqlite3_bind_int64(stmt, 1, today() + 1 - (days < DAYS_LEAST ? DAYS_LEAST : days));
+    sqlite3_bind_int64(stmt, 1, gb_stage_today() + 1 - (days < DAYS_LEAST ? DAYS_LEAST : days));
     return gb_db_step(audit, stmt, err);
 }

@@ -2,14 +2,35 @@
 
 #include "base/text.h"
 
-#include <inttypes.h>
 #include <string.h>
+
+#define KEY_BYTES 64 /* longer ones are written piece by piece */
+
+/* As it is in JSON, too. */
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+static size_t plain_bytes(const char *text, size_t len)
+{
+    size_t n = 0;
+    while (n < len && is_plain((unsigned char)text[n]))
+        n++;
+    return n;
+}
 
 static void escape(struct gb_buf *out, const char *text, size_t len)
 {
-    gb_buf_puts(out, "\"");
+    gb_buf_add(out, "\"", 1);
     for (size_t i = 0; i < len;) {
-        size_t n = gb_text_utf8_len(text + i, len - i);
+        size_t n = plain_bytes(text + i, len - i);
+        if (n) {
+            gb_buf_add(out, text + i, n);
+            i += n;
+            continue;
+        }
+        n = gb_text_utf8_len(text + i, len - i);
         unsigned char c = (unsigned char)text[i];
         if (!n) {
             gb_buf_puts(out, "\xEF\xBF\xBD");
@@ -17,7 +38,7 @@ static void escape(struct gb_buf *out, const char *text, size_t len)
         } else if (c == '"' || c == '\\') {
             gb_buf_printf(out, "\\%c", c);
         } else if (c == '\n') {
-            gb_buf_puts(out, "\\n");
+            gb_buf_add(out, "\\n", 2);
         } else if (c < 0x20 || c == 0x7f) {
             gb_buf_printf(out, "\\u%04x", c);
         } else {
@@ -25,17 +46,31 @@ static void escape(struct gb_buf *out, const char *text, size_t len)
         }
         i += n;
     }
-    gb_buf_puts(out, "\"");
+    gb_buf_add(out, "\"", 1);
 }
 
+/* Comma and key, in one piece if they can be. */
 static void lead(struct gb_json *j, const char *key)
 {
+    char text[KEY_BYTES + 4];
+    const size_t len = key ? strlen(key) : 0;
+    size_t at = 0;
     if (!j->first)
-        gb_buf_puts(j->out, ",");
+        text[at++] = ',';
     j->first = false;
+    if (key && len <= KEY_BYTES && plain_bytes(key, len) == len) {
+        text[at++] = '"';
+        memcpy(text + at, key, len);
+        at += len;
+        text[at++] = '"';
+        text[at++] = ':';
+        key = NULL;
+    }
+    if (at)
+        gb_buf_add(j->out, text, at);
     if (key) {
-        escape(j->out, key, strlen(key));
-        gb_buf_puts(j->out, ":");
+        escape(j->out, key, len);
+        gb_buf_add(j->out, ":", 1);
     }
 }
 
@@ -65,8 +100,7 @@ void gb_json_text(struct gb_json *j, const char *key, const char *text)
 
 void gb_json_int(struct gb_json *j, const char *key, int64_t value)
 {
-    lead(j, key);
-    gb_buf_printf(j->out, "%" PRId64, value);
+    gb_json_decimal(j, key, value, 0);
 }
 
 void gb_json_decimal(struct gb_json *j, const char *key, int64_t value, unsigned decimals)

@@ -34,21 +34,25 @@ int gb_text_parse_decimal(const char *text, unsigned decimals, int64_t *ret_valu
 
 void gb_text_decimal(int64_t value, unsigned decimals, char *buf, size_t size)
 {
-    int64_t scale = 1;
-    for (unsigned i = 0; i < decimals; i++)
-        scale *= 10;
-    if (value == INT64_MIN && decimals)
-        value++; /* has no positive counterpart; nobody measures that far */
-    while (decimals && value % 10 == 0) {
-        value /= 10;
-        scale /= 10;
+    char text[48], *at = text + sizeof(text);
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    while (decimals && rest % 10 == 0) {
+        rest /= 10;
         decimals--;
     }
-    if (decimals)
-        snprintf(buf, size, "%s%" PRId64 ".%0*" PRId64, value < 0 ? "-" : "",
-                 (value < 0 ? -value : value) / scale, (int)decimals, (value < 0 ? -value : value) % scale);
-    else
-        snprintf(buf, size, "%" PRId64, value);
+    *--at = '\0';
+    for (unsigned i = 0; i <= decimals || rest; i++, rest /= 10) {
+        if (i && i == decimals)
+            *--at = '.';
+        *--at = (char)('0' + rest % 10);
+    }
+    if (value < 0)
+        *--at = '-';
+    const size_t len = (size_t)(text + sizeof(text) - 1 - at);
+    if (!size)
+        return;
+    memcpy(buf, at, len < size ? len : size - 1);
+    buf[len < size ? len : size - 1] = '\0';
 }
 
 size_t gb_text_utf8_len(const char *p, size_t len)

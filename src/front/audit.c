@@ -87,3 +87,8 @@ void audit_received(struct channel *ch, struct gb_msg *msg)
         f->waits_end = p;
     wait->done(wait, msg->body);
 }
+
+bool audit_expects(const struct channel *ch)
+{
+    return GB_OWNER(ch, struct front, store)->waits != NULL;
+}

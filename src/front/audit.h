@@ -26,3 +26,5 @@ int audit_find(struct front *f, struct audit_wait *wait, const char *id, const c
 int audit_find_usage(struct front *f, struct audit_wait *wait, int64_t day);
 /* The store's channel has something to say. */
 void audit_received(struct channel *ch, struct gb_msg *msg);
+/* Are there questions without an answer? */
+bool audit_expects(const struct channel *ch);

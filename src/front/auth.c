@@ -99,30 +99,29 @@ bool auth_origin_listed(const struct gb_config *config, struct gb_slice origin)
     return false;
 }
 
-/* The address that the client connected to, as it would be written in Host. */
-static void own_address(const struct conn *c, char *buf, size_t size)
+/* It stays the same for as long as the connection lasts. */
+static const char *own_address(struct conn *c)
 {
     struct sockaddr_storage a = {0};
     socklen_t len = sizeof(a);
     char text[INET6_ADDRSTRLEN] = "";
-    *buf = '\0';
-    if (getsockname(c->source.fd, (struct sockaddr *)&a, &len))
-        return;
+    if (*c->own || getsockname(c->source.fd, (struct sockaddr *)&a, &len))
+        return c->own;
     if (a.ss_family == AF_INET &&
         inet_ntop(AF_INET, &((struct sockaddr_in *)(void *)&a)->sin_addr, text, sizeof(text)))
-        snprintf(buf, size, "%s", text);
+        snprintf(c->own, sizeof(c->own), "%s", text);
     if (a.ss_family == AF_INET6 &&
         inet_ntop(AF_INET6, &((struct sockaddr_in6 *)(void *)&a)->sin6_addr, text, sizeof(text)))
-        snprintf(buf, size, "[%s]", text);
+        snprintf(c->own, sizeof(c->own), "[%s]", text);
+    return c->own;
 }
 
 /* A name that an attacker's DNS could point at us is not one of these. The port is not looked at: port
  * forwarding changes it, and rebinding does not need to. */
-static bool host_is_ours(const struct conn *c)
+static bool host_is_ours(struct conn *c)
 {
     const struct gb_config *config = c->policy->config;
     struct gb_slice host = c->x->http.host;
-    char own[INET6_ADDRSTRLEN + 2];
     const char *colon = memrchr(host.data, ':', host.len);
     if (colon && !memchr(colon, ']', host.len - (size_t)(colon - host.data)))
         host.len = (size_t)(colon - host.data);
@@ -131,7 +130,7 @@ static bool host_is_ours(const struct conn *c)
     for (size_t i = 0; i < config->host_count; i++)
         if (gb_slice_is_nocase(host, config->hosts[i]))
             return true;
-    own_address(c, own, sizeof(own));
+    const char *own = own_address(c);
     return *own && gb_slice_is_nocase(host, own);
 }
 

@@ -60,6 +60,8 @@ static void ready(struct gb_source *source, uint32_t events)
         }
         ch->received(ch, ch->msg);
         gb_msg_done(ch->msg);
+        if (ch->expects && !ch->expects(ch))
+            return; /* what comes unasked, its end for one, the loop tells */
     }
 }
 

@@ -12,6 +12,7 @@ struct channel {
     const char *peer;   /* "launch", "store" */
     struct gb_msg *msg; /* where to receive; not kept between handlers */
     void (*received)(struct channel *ch, struct gb_msg *msg);
+    bool (*expects)(const struct channel *ch); /* is more to come? NULL: that is not known */
     void (*broken)(struct channel *ch, const char *why);
     struct channel_item *queue, **queue_end;
 };

@@ -39,17 +39,23 @@ static void set_deadline(struct conn *c)
     gb_loop_at(c->front->loop, &c->timer, ms[c->state] ? gb_clock_us() + ms[c->state] * 1000 : 0);
 }
 
-static void watch(struct conn *c)
+/* What each state waits for. Input that is not asked for stays with the kernel: that is the back-pressure.
+ * But most clients send nothing before they have their reply, so reading is not given up for each call, only
+ * for one during which something came. */
+static uint32_t wanted(const struct conn *c)
 {
-    /* What each state waits for. Input that is not asked for stays with the kernel: that is the
-     * back-pressure. */
-    static const uint32_t wants[] = {[CONN_HEAD] = EPOLLIN,
-                                     [CONN_BODY] = EPOLLIN,
+    static const uint32_t wants[] = {[CONN_HEAD] = EPOLLIN | EPOLLRDHUP,
+                                     [CONN_BODY] = EPOLLIN | EPOLLRDHUP,
                                      [CONN_CALL] = EPOLLRDHUP,
                                      [CONN_REPLY] = 0,
                                      [CONN_LINGER] = EPOLLIN};
-    const uint32_t events = wants[c->state] | (conn_backlog(c) || c->want_write ? EPOLLOUT : 0);
-    if (gb_loop_watch(c->front->loop, &c->source, events))
+    const uint32_t still = c->state == CONN_CALL ? c->source.events & EPOLLIN : 0;
+    return wants[c->state] | still | (conn_backlog(c) || c->want_write ? EPOLLOUT : 0);
+}
+
+static void watch(struct conn *c)
+{
+    if (gb_loop_watch(c->front->loop, &c->source, wanted(c)))
         close_conn(c);
 }
 
@@ -393,6 +399,11 @@ static void ready(struct gb_source *source, uint32_t events)
     }
     /* While somebody works on the reply, a client that closes its side has left. */
     if (events & (EPOLLERR | EPOLLHUP) || (c->state == CONN_CALL && events & EPOLLRDHUP)) {
+        close_conn(c);
+        return;
+    }
+    if (c->state == CONN_CALL && events & EPOLLIN &&
+        gb_loop_watch(c->front->loop, &c->source, wanted(c) & ~(uint32_t)EPOLLIN)) {
         close_conn(c);
         return;
     }

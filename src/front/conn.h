@@ -45,6 +45,7 @@ struct conn {
     bool keep_alive, advancing, closed;
     bool want_write;  /* the TLS layer must write before it can read */
     int64_t peer_uid; /* -1: not known (yet) */
+    char own[48]; /* the address that the client connected to, as it would be written in Host; "": likewise */
     struct exchange *x;
     struct gb_buf out;
     size_t out_at, taken; /* written; since the deadline was set */

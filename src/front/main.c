@@ -16,6 +16,7 @@
 #include "wire/begin.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -27,6 +28,9 @@
 #define ACCEPT_MOST 64 /* in a row, before others have their turn */
 #define CONFIG_MOST ((off_t)16 << 20)
 #define OPENING_US  1000 /* how often to look whether the store has answered */
+/* Calls come and go, and what one gives back the next one takes: so much stays ours between them. */
+#define HEAP_KEPT   (4 << 20)
+#define PIECE_KEPT  (1 << 20) /* of which no piece is larger than this */
 
 enum { FD_LAUNCH, FD_STORE, FD_BROKER, FD_DIAG, FD_CONFIG, FD_LISTEN }; /* of START_FRONT */
 
@@ -290,6 +294,8 @@ static int confine(const struct front *f, struct gb_err *err)
 
 static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
 {
+    mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
+    mallopt(M_MMAP_THRESHOLD, PIECE_KEPT);
     f->own_uid = getuid();
     f->diag_fd = TAKE_FD(msg->fd[FD_DIAG]);
     f->spare_fd = eventfd(0, EFD_CLOEXEC);
@@ -310,6 +316,7 @@ static int start(struct front *f, struct gb_msg *msg, struct gb_err *err)
                 (enum gb_log_format)f->policy->config->log_format);
     f->launch.received = launch_received;
     f->store.received = audit_received;
+    f->store.expects = audit_expects;
     f->broker.received = broker_received;
     f->launch.broken = f->store.broken = f->broker.broken = peer_broken;
     r = channel_open(&f->launch, f->loop, TAKE_FD(msg->fd[FD_LAUNCH]), "launch", &f->msg);

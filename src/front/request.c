@@ -1,12 +1,12 @@
 #include "front/request.h"
 
 #include "base/auto.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "front/fields.h"
 #include "wire/payload.h"
 
 #include <errno.h>
-#include <sha2.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -178,7 +178,7 @@ static int take_arguments(struct request *r, struct gb_err *err)
 
 static int add_bytes(const char *data, size_t len, void *context)
 {
-    SHA256Update(context, (const uint8_t *)data, len);
+    gb_sha256_add(context, data, len);
     return 0;
 }
 
@@ -200,12 +200,12 @@ static int hash_request(const struct request_source *from, struct request *r, st
     for (size_t i = 0; good && i < gb_limit_count; i++)
         good = !json_object_set_new(json_object_get(all, "limits"), gb_limit_rows[i].key,
                                     json_integer(gb_limits_get(&r->limits, &gb_limit_rows[i])));
-    SHA2_CTX ctx;
-    uint8_t hash[SHA256_DIGEST_LENGTH];
-    SHA256Init(&ctx);
+    struct gb_sha256 ctx;
+    uint8_t hash[GB_SHA256_BYTES];
+    gb_sha256_init(&ctx);
     if (!good || json_dump_callback(all, add_bytes, &ctx, JSON_SORT_KEYS | JSON_COMPACT))
         return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "hash the request");
-    SHA256Final(hash, &ctx);
+    gb_sha256_end(&ctx, hash);
     gb_text_hex(hash, sizeof(hash), r->sha256);
     return 0;
 }

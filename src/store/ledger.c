@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
+#define SETTLE_MOST  64                  /* records in one step: half a millisecond */
+#define BEHIND_BYTES ((size_t)512 << 10) /* that may wait to be settled; half of what the journal holds */
+
 static int open_audit(struct gb_ledger *l, struct gb_err *err)
 {
     return l->audit ? 0 : gb_audit_open(".", true, l->keep.sync_full, &l->audit, err);
@@ -35,33 +38,74 @@ static int append_start(struct gb_ledger *l, struct gb_err *err)
     return r;
 }
 
+static int settle(struct gb_ledger *l, size_t most, struct gb_err *err)
+{
+    int r = gb_audit_settle(l->audit, most, err);
+    l->behind = r != 0;
+    return r;
+}
+
+static int begin_direct(struct gb_ledger *l, struct gb_err *err)
+{
+    int r = gb_audit_begin(l->audit, err);
+    if (!r && !l->begun)
+        r = append_start(l, err);
+    return r;
+}
+
 int gb_ledger_begin(struct gb_ledger *ledger, struct gb_err *err)
 {
     int r = open_audit(ledger, err);
-    if (!r)
-        r = gb_audit_begin(ledger->audit, err);
-    if (!r && !ledger->begun)
-        r = append_start(ledger, err);
+    if (r)
+        return failed(ledger, r);
+    ledger->direct = ledger->keep.sync_full || !ledger->begun;
+    if (ledger->direct)
+        r = begin_direct(ledger, err);
+    else if (ledger->behind || gb_audit_unsettled(ledger->audit) > BEHIND_BYTES)
+        r = settle(ledger, SIZE_MAX, err);
     return failed(ledger, r);
 }
 
-int gb_ledger_append(struct gb_ledger *ledger, const struct gb_audit_record *record, int64_t *ret_seq,
-                     struct gb_err *err)
+int gb_ledger_append(struct gb_ledger *ledger, const struct gb_audit_record *record,
+                     const struct gb_audit_usage *usage, int64_t *ret_seq, struct gb_err *err)
 {
-    return failed(ledger, gb_audit_append(ledger->audit, record, ret_seq, err));
-}
-
-int gb_ledger_charge(struct gb_ledger *ledger, const struct gb_audit_usage *usage, struct gb_err *err)
-{
-    return failed(ledger, gb_audit_charge(ledger->audit, usage, err));
+    if (!ledger->direct)
+        return failed(ledger, gb_audit_stage(ledger->audit, record, usage, ret_seq, err));
+    int r = gb_audit_append(ledger->audit, record, ret_seq, err);
+    if (!r && usage)
+        r = gb_audit_charge(ledger->audit, usage, err);
+    return failed(ledger, r);
 }
 
 int gb_ledger_commit(struct gb_ledger *ledger, struct gb_err *err)
 {
-    int r = gb_audit_commit(ledger->audit, err);
+    int r = (ledger->direct ? gb_audit_commit : gb_audit_keep)(ledger->audit, err);
     if (!r)
         ledger->begun = true;
     return failed(ledger, r);
+}
+
+bool gb_ledger_is_unsettled(const struct gb_ledger *ledger)
+{
+    return ledger->audit && gb_audit_unsettled(ledger->audit);
+}
+
+int gb_ledger_settle(struct gb_ledger *ledger, bool *ret_more, struct gb_err *err)
+{
+    int r = gb_ledger_is_unsettled(ledger) ? settle(ledger, SETTLE_MOST, err) : 0;
+    *ret_more = !r && gb_ledger_is_unsettled(ledger);
+    return failed(ledger, r);
+}
+
+bool gb_ledger_wants_tidying(const struct gb_ledger *ledger)
+{
+    return ledger->audit && gb_audit_wants_tidying(ledger->audit);
+}
+
+void gb_ledger_tidy(struct gb_ledger *ledger)
+{
+    if (ledger->audit)
+        gb_audit_tidy(ledger->audit);
 }
 
 int gb_ledger_each(struct gb_ledger *ledger, const struct gb_audit_filter *filter,
@@ -77,6 +121,8 @@ int gb_ledger_each_usage(struct gb_ledger *ledger, const struct gb_audit_usage *
                          struct gb_err *err)
 {
     int r = open_audit(ledger, err);
+    if (!r)
+        r = settle(ledger, SIZE_MAX, err);
     return r ? r : gb_audit_each_usage(ledger->audit, behind, most, each, context, err);
 }
 

@@ -1,8 +1,8 @@
 /* glovebox-store: the only process that writes the audit.
  *
- * The front and the launcher send records; all that have arrived by the time it looks go into one
- * transaction, and each is acknowledged when that is committed. Until then nothing is promised; if it fails,
- * each is told why, and the next batch tries anew. It is confined to one directory before it opens the
+ * The front and the launcher send records; all that have arrived by the time it looks are written together,
+ * to the journal or in one transaction, and then each is acknowledged. Until then nothing is promised; if it
+ * fails, each is told why, and the next batch tries anew. It is confined to one directory before it opens the
  * database, and interprets nothing in the records.
  *
  * It ends when the supervisor says so or is gone, with everything stored that has arrived. */
@@ -27,6 +27,9 @@
 #define FLUSH_MS    1000     /* for peers to take their answers at the end */
 #define SWEEP_US    60000000 /* between looks at what is too old */
 #define SWEEP_ON_US 20000    /* between steps while there is more to remove */
+#define SETTLE_US   20000    /* that records wait in the journal for others to come */
+#define BEHIND_US   1000000  /* between tries while they cannot leave it */
+#define QUIET_US    100000   /* without a record: a good moment for what takes longer */
 #define OPEN_FILES  64
 
 enum { FRONT, LAUNCH, PEERS };
@@ -34,7 +37,7 @@ enum { FRONT, LAUNCH, PEERS };
 static struct store {
     struct gb_loop *loop;
     struct gb_source control;
-    struct gb_timer sweep;
+    struct gb_timer turn, sweep, settle, tidy;
     struct gb_peer peers[PEERS];
     struct gb_ledger ledger;
     size_t turns;
@@ -76,6 +79,12 @@ static void check_damage(int r, const struct gb_err *err)
         die("the audit database cannot be used", err->text);
 }
 
+static void set_timer(struct gb_timer *timer, int64_t from_now_us)
+{
+    if (gb_loop_at(s.loop, timer, gb_clock_us() + from_now_us))
+        die("set a timer", "out of memory");
+}
+
 /* --- one turn: read, commit, answer --- */
 
 static void take_append(struct gb_peer *p)
@@ -104,12 +113,8 @@ static void take_append(struct gb_peer *p)
         s.open = !r;
     }
     if (!s.batch_err.code) {
-        r = gb_ledger_append(&s.ledger, &record, &seq, &s.batch_err);
+        r = gb_ledger_append(&s.ledger, &record, append->tool[0] ? &usage : NULL, &seq, &s.batch_err);
         s.open = !r;
-        if (!r && append->tool[0]) {
-            r = gb_ledger_charge(&s.ledger, &usage, &s.batch_err);
-            s.open = !r;
-        }
         if (r == -EINVAL)
             broken(p, s.batch_err.text);
     }
@@ -135,8 +140,10 @@ static void read_from(struct gb_peer *p)
 {
     while (p->source.fd >= 0 && !p->finding && s.batch < GB_BATCH) {
         int r = gb_msg_receive(p->source.fd, p->name, "store", &s.msg);
-        if (r == -EAGAIN)
+        if (r == -EAGAIN) {
+            p->ready = false;
             return;
+        }
         if (r == -EPROTO)
             broken(p, "its message has not the shape that it should have");
         if (r && !p->ended) { /* a peer that dies with answers unread is an error before it is an end */
@@ -170,6 +177,10 @@ static void commit(void)
         gb_log(GB_LOG_INFO, "records can be stored again", GB_I("records", s.batch));
     if (failed || s.batch)
         s.refusing = failed;
+    if (!s.settle.at_us && gb_ledger_is_unsettled(&s.ledger))
+        set_timer(&s.settle, SETTLE_US);
+    if (gb_ledger_wants_tidying(&s.ledger))
+        set_timer(&s.tidy, QUIET_US);
 }
 
 /* Whoever still has answers to take is not read from, so a turn holds at most one batch. Returns whether
@@ -183,7 +194,7 @@ static bool turn(void)
     for (size_t k = 0; k < PEERS; k++) {
         const size_t i = (s.turns + k) % PEERS; /* nobody is always first */
         was_busy[i] = gb_peer_is_busy(&s.peers[i]);
-        if (!was_busy[i])
+        if (!was_busy[i] && s.peers[i].ready)
             read_from(&s.peers[i]);
         idle &= !was_busy[i] && !s.peers[i].finding;
     }
@@ -204,6 +215,13 @@ static void on_peer(struct gb_source *source, uint32_t events)
     struct gb_peer *p = GB_OWNER(source, struct gb_peer, source);
     if (events & (EPOLLHUP | EPOLLERR))
         p->deaf = true; /* what it has left is read, and its answers are dropped */
+    p->ready = true;
+    set_timer(&s.turn, 0); /* when all who are ready have said so: they share a commit */
+}
+
+static void on_turn(struct gb_timer *timer)
+{
+    (void)timer;
     (void)turn();
 }
 
@@ -219,8 +237,28 @@ static void on_sweep(struct gb_timer *timer)
         gb_log(GB_LOG_WARN, "old records cannot be removed", GB_S("error", err.text));
     else if (removed)
         gb_log(GB_LOG_INFO, "removed old records", GB_I("records", removed));
-    if (gb_loop_at(s.loop, timer, gb_clock_us() + (removed && !r ? SWEEP_ON_US : SWEEP_US)))
-        die("set a timer", "out of memory");
+    set_timer(timer, removed && !r ? SWEEP_ON_US : SWEEP_US);
+}
+
+/* --- from the journal into the tables --- */
+
+/* Where that fails, whoever sends the next record is told why. */
+static void on_settle(struct gb_timer *timer)
+{
+    struct gb_err err = {0};
+    bool more;
+    int r = gb_ledger_settle(&s.ledger, &more, &err);
+    check_damage(r, &err);
+    if (r || more)
+        set_timer(timer, r ? BEHIND_US : 0);
+    else if (gb_ledger_wants_tidying(&s.ledger))
+        set_timer(&s.tidy, QUIET_US);
+}
+
+static void on_tidy(struct gb_timer *timer)
+{
+    (void)timer;
+    gb_ledger_tidy(&s.ledger);
 }
 
 /* --- the supervisor --- */
@@ -240,7 +278,10 @@ static void wait_for_peers(void)
 static void finish(void)
 {
     const int64_t begun = gb_clock_us(), flush_us = (int64_t)FLUSH_MS * 1000;
-    while (!turn() && gb_clock_us() - begun < 3 * flush_us) {
+    for (;;) {
+        s.peers[FRONT].ready = s.peers[LAUNCH].ready = true;
+        if (turn() || gb_clock_us() - begun >= 3 * flush_us)
+            break;
         if (gb_clock_us() - begun > flush_us)
             s.peers[FRONT].deaf = s.peers[LAUNCH].deaf = true;
         wait_for_peers();
@@ -272,8 +313,7 @@ static void on_control(struct gb_source *source, uint32_t events)
     gb_ledger_set(&s.ledger, s.msg.body);
     obey_log();
     gb_msg_done(&s.msg);
-    if (gb_loop_at(s.loop, &s.sweep, gb_clock_us()))
-        die("set a timer", "out of memory");
+    set_timer(&s.sweep, 0);
 }
 
 /* --- the start --- */
@@ -334,7 +374,10 @@ int main(void)
     confine(parent);
     begin();
     s.control.ready = on_control;
+    s.turn.fire = on_turn;
     s.sweep.fire = on_sweep;
+    s.settle.fire = on_settle;
+    s.tidy.fire = on_tidy;
     s.peers[FRONT].source.ready = s.peers[LAUNCH].source.ready = on_peer;
     if (gb_loop_watch(s.loop, &s.control, EPOLLIN) || gb_peer_watch(&s.peers[FRONT], s.loop) ||
         gb_peer_watch(&s.peers[LAUNCH], s.loop) || gb_loop_at(s.loop, &s.sweep, gb_clock_us()))

@@ -6,7 +6,7 @@
 #include "base/loop.h"
 #include "store/ledger.h"
 
-#define GB_BATCH 256 /* records in one transaction at most */
+#define GB_BATCH 256 /* records that are committed together at most */
 
 struct gb_peer {
     struct gb_source source; /* fd -1: gone */
@@ -15,6 +15,7 @@ struct gb_peer {
     bool charges;            /* its records may add to the day's usage */
     bool deaf;               /* it is gone for writing, but may have left records to read */
     bool ended;              /* reading has failed once */
+    bool ready;              /* there may be something to read */
     struct {
         uint64_t tag;
         int64_t seq;

@@ -14,6 +14,7 @@ import wire
 START, INTENT, LAUNCH, OUTCOME, LOST, RETENTION, APPROVAL = range(1, 8)
 UID = int(re.search(r"GB_UID_STORE +(\d+)U", (wire.SRC / "confine/confine.h").read_text()).group(1))
 APPEND, FIND, KEEP = struct.Struct("=IIq32s64s64s"), struct.Struct("=32s64sqII"), struct.Struct("=qqIIII128s")
+ENTRY = struct.Struct("=4sIqqqqIIIIII32s")  # of the journal
 ACK, ROW, USAGE = struct.Struct("=qiii24s480s4x"), struct.Struct("=qqII32s64s"), struct.Struct("=64s64sqqq")
 
 
@@ -168,8 +169,29 @@ def chained(previous, row):
     return hashlib.sha256(data + counted(row["id"]) + counted(row["principal"]) + counted(row["body"])).digest()
 
 
+def journal(folder):
+    """What the entries of the journal hold, whether it counts or not."""
+    try:
+        data = (folder / "audit.journal").read_bytes()
+    except FileNotFoundError:
+        return
+    while len(data) >= ENTRY.size and data.startswith(b"GBj1"):
+        _, size, seq, time_us, _, _, kind, _, *lengths, digest = ENTRY.unpack_from(data)
+        at, texts = ENTRY.size, []
+        for length in lengths:
+            texts.append(data[at : at + length])
+            at += length + 1
+        if at > size or size > len(data):
+            return
+        id, principal, _, body = texts
+        with contextlib.suppress(UnicodeDecodeError):
+            yield {"seq": seq, "time_us": time_us, "kind": kind, "id": id.decode(), "principal": principal.decode(), "body": body.decode(), "hash": digest}
+        data = data[size:]
+
+
 def records(folder):
-    """All records, after having checked the chain by ourselves."""
+    """All records, after having checked the chain by ourselves: those of the tables, and those of the journal that follow them."""
+    waiting = list(journal(folder))
     with contextlib.closing(sqlite3.connect(folder / "audit.db")) as db:
         db.row_factory = sqlite3.Row
         db.execute("BEGIN")
@@ -183,6 +205,10 @@ def records(folder):
             assert row["hash"] == chained(previous, row)
             previous = row["hash"]
     assert (head["seq"], head["hash"], head["count"]) == (seq, previous, len(rows))
+    for row in waiting:
+        if row["seq"] == seq + 1 and row["hash"] == chained(previous, row):
+            rows.append(row)
+            seq, previous = seq + 1, row["hash"]
     return rows
 
 
