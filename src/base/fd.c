@@ -71,14 +71,15 @@ ssize_t gb_fd_get(int dir_fd, const char *name, char *buf, size_t size)
         if (n < 0)
             return -errno;
         used += (size_t)n;
-        if ((size_t)n < size - 1 - (used - (size_t)n)) /* files of the kernel are short, and their end shows */
+        if ((size_t)n <
+            size - 1 - (used - (size_t)n)) /* files of the kernel are short, and their end shows */
             break;
     }
     buf[used] = '\0';
     return (ssize_t)used;
 }
 
-static int to_int(const char *text, int64_t *ret_value)
+int gb_fd_to_int(const char *text, int64_t *ret_value)
 {
     if (!strncmp(text, "max", 3)) {
         *ret_value = INT64_MAX;
@@ -97,7 +98,7 @@ int gb_fd_get_int(int dir_fd, const char *name, int64_t *ret_value)
 {
     char text[64];
     ssize_t n = gb_fd_get(dir_fd, name, text, sizeof(text));
-    return n < 0 ? (int)n : to_int(text, ret_value);
+    return n < 0 ? (int)n : gb_fd_to_int(text, ret_value);
 }
 
 int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value)
@@ -105,7 +106,7 @@ int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value)
     size_t len = strlen(key);
     for (const char *line = text; line && *line;) {
         if (!strncmp(line, key, len) && line[len] == ' ')
-            return to_int(line + len + 1, ret_value);
+            return gb_fd_to_int(line + len + 1, ret_value);
         line = strchr(line, '\n');
         line = line ? line + 1 : NULL;
     }

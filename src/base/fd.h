@@ -11,7 +11,9 @@ int gb_fd_write_all(int fd, const void *data, size_t len);
 int gb_fd_put(int dir_fd, const char *name, const char *text);
 /* Reads dir_fd/name as NUL-terminated text of at most size - 1 bytes. Returns its length or -errno. */
 ssize_t gb_fd_get(int dir_fd, const char *name, char *buf, size_t size);
-/* Reads one number from dir_fd/name ("max" reads as INT64_MAX). */
+/* One number at the beginning of text ("max" reads as INT64_MAX). */
+int gb_fd_to_int(const char *text, int64_t *ret_value);
+/* The same, read from dir_fd/name. */
 int gb_fd_get_int(int dir_fd, const char *name, int64_t *ret_value);
 /* Finds "key value" in the lines of text. 0 or -ENOENT. */
 int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value);

@@ -35,10 +35,22 @@ const char *const gb_cgroup_controllers[GB_CG_COUNT] = {"memory", "pids", "cpu",
 
 /* The two versions differ in file names more than in meaning. */
 static const struct {
-    const char *current, *peak, *file, *shmem;
+    const char *file, *shmem;
 } names[] = {
-        [1] = {"memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_cache", "total_shmem"},
-        [2] = {"memory.current", "memory.peak", "file", "shmem"},
+        [1] = {"total_cache", "total_shmem"},
+        [2] = {"file", "shmem"},
+};
+
+static const struct {
+    enum gb_controller controller;
+    const char *name[3]; /* by version; NULL: it has none */
+} files[GB_CG_FILES] = {
+        [GB_CG_CURRENT] = {GB_CG_MEMORY, {[1] = "memory.usage_in_bytes", [2] = "memory.current"}},
+        [GB_CG_PEAK] = {GB_CG_MEMORY, {[1] = "memory.max_usage_in_bytes", [2] = "memory.peak"}},
+        [GB_CG_EVENTS] = {GB_CG_MEMORY, {[1] = "memory.oom_control", [2] = "memory.events"}},
+        [GB_CG_CPU_USED] = {GB_CG_CPUACCT, {[1] = "cpuacct.usage", [2] = "cpu.stat"}},
+        [GB_CG_PIDS_PEAK] = {GB_CG_PIDS, {[1] = "pids.peak", [2] = "pids.peak"}},
+        [GB_CG_KERNEL] = {GB_CG_MEMORY, {[1] = "memory.kmem.usage_in_bytes"}},
 };
 
 static int dir_of(const struct gb_cgroup *cg, enum gb_controller c)
@@ -51,6 +63,8 @@ void gb_cgroup_init(struct gb_cgroup *cg)
     *cg = (struct gb_cgroup){.event_fd = -1};
     for (size_t i = 0; i < GB_CG_COUNT; i++)
         cg->fd[i] = cg->parent_fd[i] = cg->tasks_fd[i] = -1;
+    for (size_t i = 0; i < GB_CG_FILES; i++)
+        cg->file_fd[i] = -1;
 }
 
 /* --- making it --- */
@@ -270,11 +284,38 @@ int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err)
 
 /* --- what was used --- */
 
+void gb_cgroup_open_files(struct gb_cgroup *cg)
+{
+    for (size_t i = 0; cg->version && i < GB_CG_FILES; i++)
+        if (cg->file_fd[i] < 0 && files[i].name[cg->version])
+            cg->file_fd[i] =
+                    openat(dir_of(cg, files[i].controller), files[i].name[cg->version], O_RDONLY | O_CLOEXEC);
+}
+
+/* All of a file as text, or a negative errno. */
+static ssize_t look(const struct gb_cgroup *cg, enum gb_cgroup_file f, char *text, size_t size)
+{
+    if (!files[f].name[cg->version])
+        return -ENOENT;
+    if (cg->file_fd[f] < 0)
+        return gb_fd_get(dir_of(cg, files[f].controller), files[f].name[cg->version], text, size);
+    ssize_t n = pread(cg->file_fd[f], text, size - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    return n < 0 ? -errno : n;
+}
+
+static int look_int(const struct gb_cgroup *cg, enum gb_cgroup_file f, int64_t *ret_value)
+{
+    char text[64];
+    ssize_t n = look(cg, f, text, sizeof(text));
+    return n < 0 ? (int)n : gb_fd_to_int(text, ret_value);
+}
+
 int64_t gb_cgroup_memory_current(const struct gb_cgroup *cg)
 {
     int64_t current = 0;
     if (cg->version)
-        gb_fd_get_int(dir_of(cg, GB_CG_MEMORY), names[cg->version].current, &current);
+        look_int(cg, GB_CG_CURRENT, &current);
     return current;
 }
 
@@ -298,9 +339,8 @@ bool gb_cgroup_oom_killed(const struct gb_cgroup *cg)
     int64_t kills = 0;
     if (!cg->version)
         return false;
-    const char *file = cg->version == 2 ? "memory.events" : "memory.oom_control";
-    return gb_fd_get(dir_of(cg, GB_CG_MEMORY), file, text, sizeof(text)) > 0 &&
-           !gb_fd_find_int(text, "oom_kill", &kills) && kills > 0;
+    return look(cg, GB_CG_EVENTS, text, sizeof(text)) > 0 && !gb_fd_find_int(text, "oom_kill", &kills) &&
+           kills > 0;
 }
 
 /* Names that a program has looked up are cached too, and v1 does not tell how much of the kernel's memory is
@@ -308,7 +348,7 @@ bool gb_cgroup_oom_killed(const struct gb_cgroup *cg)
 static bool v1_drop_caches(const struct gb_cgroup *cg)
 {
     int64_t kernel = 0;
-    if (gb_fd_get_int(cg->fd[GB_CG_MEMORY], "memory.kmem.usage_in_bytes", &kernel) || kernel < KERNEL_MUCH)
+    if (look_int(cg, GB_CG_KERNEL, &kernel) || kernel < KERNEL_MUCH)
         return false;
     return !gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.force_empty", "0");
 }
@@ -402,9 +442,9 @@ int64_t gb_cgroup_cpu_us(const struct gb_cgroup *cg)
 {
     char stat[STAT_BYTES];
     int64_t value = 0;
-    if (cg->version == 2 && gb_fd_get(cg->fd[0], "cpu.stat", stat, sizeof(stat)) > 0)
+    if (cg->version == 2 && look(cg, GB_CG_CPU_USED, stat, sizeof(stat)) > 0)
         gb_fd_find_int(stat, "usage_usec", &value);
-    else if (cg->version == 1 && !gb_fd_get_int(cg->fd[GB_CG_CPUACCT], "cpuacct.usage", &value))
+    else if (cg->version == 1 && !look_int(cg, GB_CG_CPU_USED, &value))
         value /= 1000;
     return value;
 }
@@ -416,10 +456,10 @@ void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage)
         return;
     usage->cpu_us = gb_cgroup_cpu_us(cg);
     int64_t peak;
-    if (!gb_fd_get_int(dir_of(cg, GB_CG_MEMORY), names[cg->version].peak, &peak))
+    if (!look_int(cg, GB_CG_PEAK, &peak))
         usage->memory_peak_bytes =
                 peak; /* v2 before 5.19 keeps none: then what the largest process had stands */
-    if (!gb_fd_get_int(dir_of(cg, GB_CG_PIDS), "pids.peak", &usage->pids_peak) && usage->pids_peak > 0)
+    if (!look_int(cg, GB_CG_PIDS_PEAK, &usage->pids_peak) && usage->pids_peak > 0)
         usage->pids_peak--; /* init */
 }
 
@@ -455,6 +495,8 @@ void gb_cgroup_destroy(struct gb_cgroup *cg)
         gb_auto_close(&cg->tasks_fd[i]);
         gb_auto_close(&cg->parent_fd[i]);
     }
+    for (size_t i = 0; i < GB_CG_FILES; i++)
+        gb_auto_close(&cg->file_fd[i]);
     gb_auto_close(&cg->event_fd);
     gb_cgroup_init(cg);
 }

@@ -22,12 +22,24 @@
 
 enum gb_controller { GB_CG_MEMORY, GB_CG_PIDS, GB_CG_CPU, GB_CG_CPUACCT, GB_CG_COUNT };
 
+/* What is read while the box runs and when it has ended. */
+enum gb_cgroup_file {
+    GB_CG_CURRENT,
+    GB_CG_PEAK,
+    GB_CG_EVENTS,
+    GB_CG_CPU_USED,
+    GB_CG_PIDS_PEAK,
+    GB_CG_KERNEL,
+    GB_CG_FILES
+};
+
 struct gb_cgroup {
     int version; /* 0 when there is none, else 1 or 2 */
     char name[48];
     int parent_fd[GB_CG_COUNT], fd[GB_CG_COUNT]; /* v2 uses only the first; -1 where unused */
     int tasks_fd[GB_CG_COUNT];                   /* v1: where the box enters */
     int event_fd;                                /* poll it: v1 POLLIN, v2 POLLPRI */
+    int file_fd[GB_CG_FILES];                    /* open once there was time for it */
     dev_t hierarchy[GB_CG_COUNT];                /* v1: controllers mounted together have the same */
     int64_t memory_bytes, hard_bytes, limit_bytes, headroom_bytes;
 };
@@ -47,6 +59,8 @@ int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb
 void gb_cgroup_sweep(const struct gb_cgroup *cg);
 /* The same for a service: below `parent` as in gb_spec.cgroup_parent. Allocates nothing. */
 int gb_cgroup_sweep_parent(const char *parent, struct gb_err *err);
+/* Opens what will be read at the end, when there is time: reading alone is then a fifth of the work. */
+void gb_cgroup_open_files(struct gb_cgroup *cg);
 /* Sends SIGKILL to every process in it. The death of init kills all of them too, but init has to be scheduled
  * first, which takes its time in a fork storm. */
 void gb_cgroup_kill(const struct gb_cgroup *cg);

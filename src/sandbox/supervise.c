@@ -377,6 +377,7 @@ int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, str
     bool was_pending = block_sigpipe(&saved);
     if (run.in_fd < 0)
         end_input(&run);
+    gb_cgroup_open_files(&box->cgroup); /* the program is starting meanwhile */
     while (!run.dead)
         wait_once(&run);
     for (int stream = 0; stream < 2; stream++)
