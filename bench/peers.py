@@ -169,6 +169,7 @@ def start(bench, stack, wanted):
     for name in wanted:
         try:
             subject, versions[name] = PEERS[name](bench, stack)
+            subject.is_peer = True
             subjects.append(subject)
         except (Skipped, Failed, OSError, subprocess.SubprocessError) as why:
             missing.append((name, str(why)))

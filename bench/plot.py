@@ -2,6 +2,7 @@
 import math
 from html import escape
 
+import report
 from goals import BARE, HTTP, OURS, cell
 
 LEFT, WIDTH, GAP, RIGHT = 128, 380, 66, 300  # names; latencies; between; rates
@@ -66,6 +67,10 @@ def _rows(results):
             yield results["programs"][program], [row for row in rows if row[1] or row[2]]
 
 
+def _doubts(results):
+    return ("; a short run" if results["quick"] else "") + ("; the machine was not idle" if results["machine"]["busy_before"] > report.BUSY else "")
+
+
 def draw(results):
     blocks = list(_rows(results))
     if not blocks:
@@ -91,5 +96,5 @@ def draw(results):
             out += _mark(latency, y, one["p50_ms"], one["p99_ms"]) if one else []
             out += [*(_mark(rate, y, eight["rate"]) if eight else []), "</g>"]
             y += ROW
-    out.append(f'<text class="soft" x="12" y="{height + 40}">{escape(m["date"])}, {m["cpus"]} CPUs, Linux {escape(m["kernel"])}, cgroup {m["cgroup"]}; logarithmic scales</text>')
+    out.append(f'<text class="soft" x="12" y="{height + 40}">{escape(m["date"])}, {m["cpus"]} CPUs, Linux {escape(m["kernel"])}, cgroup {m["cgroup"]}; logarithmic scales{_doubts(results)}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"

@@ -2,6 +2,7 @@
 from goals import BARE, HTTP, cell
 from programs import CODE
 
+BUSY = 0.1  # from here on the machine is not idle
 WORDS = {True: "yes", False: "**no**", None: "–"}
 
 
@@ -27,11 +28,11 @@ def machine(results):
             f"Read ratios, not milliseconds: all subjects of a table took turns.\n\n")
     if results["quick"]:
         text += "**A short run** (`--quick`): rough figures.\n\n"
-    if m["busy_before"] > 0.1:
+    if m["busy_before"] > BUSY:
         text += f"**The machine was not idle** (processors busy before it began: {100 * m['busy_before']:.0f} %): other work is in these figures.\n\n"
     text += table(["subject", "what it is", "version"], [[name, *words] for name, words in results["subjects"].items()])
     if results.get("numpy"):
-        text += f"\nThe numpy job: importing numpy takes {figure(results['numpy']['import_ms'])} ms bare, the whole {figure(results['numpy']['whole_ms'])} ms.\n"
+        text += f"\nThe numpy job: bare, the whole takes {figure(results['numpy']['whole_ms'])} ms of processor time, of which to start Python and import numpy {figure(results['numpy']['import_ms'])}.\n"
     text += "".join(f"\n- **skipped: {what}**: {why}" for what, why in results["skipped"])
     return text + ("\n" if results["skipped"] else "")
 

@@ -49,6 +49,7 @@ class Subject:
 
     ramp_ms = 0  # of those that have boxes in store, which a short slice would live on: what comes before its end does not count
     gap_s = 0.05  # before each slice
+    is_peer = False  # one that may be missing, and is not waited for too long
 
     def __init__(self, name, bench):
         self.name, self.bench = name, bench

@@ -31,9 +31,9 @@ class Turns:
         self.rounds, self.rates = rounds, {}
 
     def too_slow(self, subject, key, runs):
-        """Why so many runs at once are not to be waited for, or None."""
+        """Why so many runs of a peer at once are not to be waited for, or None."""
         rate = self.rates.get((subject.name, key))
-        if rate and runs / rate > MOST_S:
+        if subject.is_peer and rate and runs / rate > MOST_S:
             return f"{runs} at once would take {runs / rate:.0f} s"
         return None
 
