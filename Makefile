@@ -1,6 +1,7 @@
 # The front door. `make serve` and `make test` are all a newcomer needs; both install what is missing (Debian packages, as root or with sudo).
 MESON_ARGS ?=
 SERVE_ARGS ?=
+BENCH_ARGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-dev libmd-dev \
@@ -11,9 +12,10 @@ TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-p
 	qemu-system-x86 busybox-static cpio systemd procps \
 	python3-jsonschema python3-yaml sqlite3 openssl curl postgresql opensmtpd
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
-BENCH_PACKAGES := $(BUILD_PACKAGES) bubblewrap
+BENCH_PACKAGES := $(BUILD_PACKAGES) python3-numpy nodejs
+PEER_PACKAGES := bubblewrap crun runc docker.io runsc
 
-.PHONY: all build serve test bench fuzz mutants format install clean
+.PHONY: all build serve test bench bench-docs fuzz mutants format install clean
 
 all: build
 
@@ -22,6 +24,15 @@ define need
 	@missing=$$(for p in $(1); do dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done); \
 	if [ -n "$$missing" ]; then echo "installing:" $$missing; \
 	$(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; fi
+endef
+
+# The same, one by one, for what can be done without: why one could not be had is in build/apt-NAME.log.
+define try
+	@missing=$$(for p in $(1); do dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done); \
+	[ -z "$$missing" ] || $(SUDO) apt-get update -qq; \
+	for p in $$missing; do echo "installing: $$p"; \
+	if $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$p >build/apt-$$p.log 2>&1; \
+	then rm build/apt-$$p.log; else tail -n 1 build/apt-$$p.log; fi; done
 endef
 
 build:
@@ -54,9 +65,15 @@ fuzz:
 	$(call need,$(FUZZ_PACKAGES))
 	@tests/fuzz/run all $(SECONDS)
 
+# Beside its peers, which want root; those that cannot be installed are left out, and named with the reason. BENCH_ARGS are options of bench/run (--quick, --layers, --docs).
 bench: build
 	$(call need,$(BENCH_PACKAGES))
-	@bench/run
+	$(call try,$(PEER_PACKAGES))
+	@$(SUDO) bench/run $(BENCH_ARGS); code=$$?; [ -z "$(SUDO)" ] || $(SUDO) chown -R $$(id -u):$$(id -g) $$(ls -d build build-test docs 2>/dev/null); exit $$code
+
+# The plot and the table in docs/, from the figures of the last `make bench`.
+bench-docs:
+	@bench/run --from build/bench.json --docs
 
 format:
 	$(call need,clang-format)

@@ -7,8 +7,8 @@ import secrets
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from subjects import ENV
-from timing import Failed, percentile
+from programs import ENV, Failed
+from turns import percentile
 
 TIMEOUT_S = 0.2
 PARALLEL = 4

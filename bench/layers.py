@@ -3,8 +3,8 @@ import json
 import os
 import subprocess
 
-from subjects import ENV
-from timing import call, percentile, take_turns
+from programs import ENV
+from subjects import Spawned
 
 WHOLE, AGAIN = "(nothing)", "(nothing, again: the noise)"
 
@@ -30,19 +30,21 @@ def step_names(glovebox):
     return json.loads(done.stdout)["enforced"]["steps"]
 
 
-def measure(glovebox, rounds):
+def measure(bench, glovebox, program, turns, seconds):
     """Returns {step: median cost in ms, or None if the box does not start without it}, and the median of the whole."""
-    argv = [glovebox, "run", "--", "/bin/true"]
-    subjects = {WHOLE: (argv, ENV), AGAIN: (argv, ENV)}
+    def command(program):
+        return [glovebox, "run", *program.run]
+
+    subjects = [Spawned(WHOLE, bench, command), Spawned(AGAIN, bench, command)]
     cost = {}
     for step in step_names(glovebox):
-        env = ENV | {"GLOVEBOX_TEST_SKIP": step}
-        if call(argv, env)[1]:
+        subject = Spawned(step, bench, command, env={"GLOVEBOX_TEST_SKIP": step})
+        if subject.check(program):
             cost[step] = None
         else:
-            subjects[step] = (argv, env)
-    times = take_turns(subjects, rounds)
-    whole = percentile(times.pop(WHOLE), 50)
-    for name, ms in times.items():
-        cost[name] = whole - percentile(ms, 50)
-    return cost, whole
+            subjects.append(subject)
+    for subject in subjects:
+        subject.gap_s = 0
+    rows = turns.take(subjects, "layers", program, 1, seconds)
+    whole = rows.pop(WHOLE)["p50_ms"]
+    return {"whole_p50_ms": whole, "cost_ms": cost | {name: whole - row["p50_ms"] for name, row in rows.items()}}
