@@ -2,6 +2,7 @@
 #include "backend/native.h"
 
 #include "backend/rehearsal.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "sandbox/launch.h"
 #include "sandbox/outputs.h"
@@ -10,20 +11,19 @@
 #include "sandbox/supervise.h"
 
 #include <errno.h>
-#include <sha2.h>
 #include <stdio.h>
 #include <string.h>
 
-static void hash_text(SHA2_CTX *ctx, const char *text)
+static void hash_text(struct gb_sha256 *ctx, const char *text)
 {
-    SHA256Update(ctx, (const uint8_t *)text, strlen(text) + 1);
+    gb_sha256_add(ctx, text, strlen(text) + 1);
 }
 
 void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
 {
-    SHA2_CTX ctx;
+    struct gb_sha256 ctx;
     const struct gb_seccomp_filter *filter = gb_seccomp_filter();
-    SHA256Init(&ctx);
+    gb_sha256_init(&ctx);
     hash_text(&ctx, "glovebox policy 1 native");
     for (size_t i = 0; i < gb_limit_count; i++) {
         char text[32];
@@ -41,9 +41,9 @@ void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
         hash_text(&ctx, spec->mounts[i].target);
         hash_text(&ctx, spec->mounts[i].writable ? "rw" : "ro");
     }
-    SHA256Update(&ctx, (const uint8_t *)filter->code, filter->len * sizeof(*filter->code));
-    uint8_t digest[SHA256_DIGEST_LENGTH];
-    SHA256Final(digest, &ctx);
+    gb_sha256_add(&ctx, filter->code, filter->len * sizeof(*filter->code));
+    uint8_t digest[GB_SHA256_BYTES];
+    gb_sha256_end(&ctx, digest);
     gb_text_hex(digest, sizeof(digest), ret_hex);
 }
 

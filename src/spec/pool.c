@@ -1,9 +1,9 @@
 #include "spec/pool.h"
 
 #include "base/auto.h"
+#include "base/sha256.h"
 #include "base/text.h"
 
-#include <sha2.h>
 #include <string.h>
 
 const struct gb_pool_kind_row gb_pool_kinds[GB_POOL_KINDS] = {
@@ -15,15 +15,15 @@ const struct gb_pool_kind_row gb_pool_kinds[GB_POOL_KINDS] = {
 uint64_t gb_pool_key(enum gb_pool_kind kind, const char *program, const char *preload)
 {
     const uint8_t number = (uint8_t)kind;
-    uint8_t digest[SHA256_DIGEST_LENGTH];
+    uint8_t digest[GB_SHA256_BYTES];
     uint64_t key = 0;
-    SHA2_CTX ctx;
-    SHA256Init(&ctx);
-    SHA256Update(&ctx, &number, sizeof(number));
+    struct gb_sha256 ctx;
+    gb_sha256_init(&ctx);
+    gb_sha256_add(&ctx, &number, sizeof(number));
     /* With their NUL: where one ends and the other begins is part of it. */
-    SHA256Update(&ctx, (const uint8_t *)program, strlen(program) + 1);
-    SHA256Update(&ctx, (const uint8_t *)preload, strlen(preload) + 1);
-    SHA256Final(digest, &ctx);
+    gb_sha256_add(&ctx, program, strlen(program) + 1);
+    gb_sha256_add(&ctx, preload, strlen(preload) + 1);
+    gb_sha256_end(&ctx, digest);
     memcpy(&key, digest, sizeof(key));
     return key ? key : 1;
 }
