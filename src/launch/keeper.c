@@ -249,6 +249,12 @@ static int open_output(struct keeper *k, struct gb_err *err)
     return r ? gb_err_set(err, GB_ERR_INTERNAL, -r, "tell where output comes from") : 0;
 }
 
+static int run_cold(struct keeper *k, struct gb_err *err)
+{
+    int r = open_output(k, err);
+    return r ? r : gb_backend_native.run(&k->spec, NULL, NULL, &k->result, err);
+}
+
 void gb_keeper_main(const struct gb_run *run, pid_t launcher)
 {
     static struct keeper k;
@@ -258,9 +264,7 @@ void gb_keeper_main(const struct gb_run *run, pid_t launcher)
     struct gb_err err = {0};
     int r = prepare(&k, &err);
     if (!r)
-        r = open_output(&k, &err);
-    if (!r)
-        r = gb_backend_native.run(&k.spec, NULL, NULL, &k.result, &err);
+        r = run_cold(&k, &err);
     answer(&k, r, &err);
     _exit(0);
 }
@@ -276,6 +280,7 @@ struct waiter {
     struct keeper k;
     struct gb_msg msg;
     bool again;
+    enum gb_start how;
 };
 
 static void set_state(const struct gb_keeper_post *post, enum gb_slot_state state)
@@ -311,23 +316,40 @@ static int build(struct waiter *w)
         box->receipt.host_uid = box->host_uid = box->host_gid = before.host_uid;
     atomic_fetch_add(&w->post->slots->born[w->post->nest], 1);
     int r = gb_launch(box, &err);
-    if (r)
+    if (!r)
+        atomic_store(&w->post->slots->warm[w->post->nest], 1);
+    else
         gb_log(GB_LOG_WARN, "no box could be built to wait", GB_S("kind", gb_pool_kinds[w->post->kind].name),
                GB_S("error", err.text));
     return r;
+}
+
+static bool has_ended(const struct gb_box *box)
+{
+    struct pollfd p[] = {{box->channel, POLLIN, 0}, {box->init_fd, POLLIN, 0}};
+    return poll(p, ARRAY_LEN(p), 0) != 0;
+}
+
+/* Takes the box off the market. False: a call is on its way to it. */
+static bool withdraw(const struct gb_keeper_post *post)
+{
+    uint32_t state = GB_SLOT_WAITING;
+    return atomic_compare_exchange_strong(&post->slots->state[post->slot], &state, GB_SLOT_ENDING);
 }
 
 /* Until a call has come: 0. 1: none will come any more. Negative: the box is not what it was. */
 static int await_call(struct waiter *w)
 {
     const struct gb_keeper_post *post = w->post;
+    bool ended = false;
     set_state(post, GB_SLOT_WAITING);
     if (atomic_load(&post->slots->pending))
         (void)gb_msg_send(post->socket, GB_MSG_WAITING, 0, &(struct gb_msg_none){0}, NULL, 0, NULL, 0);
     for (;;) {
-        struct pollfd p[] = {
-                {post->socket, POLLIN, 0}, {w->box.channel, POLLIN, 0}, {w->box.init_fd, POLLIN, 0}};
-        if (poll(p, ARRAY_LEN(p), -1) < 0)
+        struct pollfd p[] = {{post->socket, POLLIN, 0},
+                             {ended ? -1 : w->box.channel, POLLIN, 0},
+                             {ended ? -1 : w->box.init_fd, POLLIN, 0}};
+        if (poll(p, ARRAY_LEN(p), ended ? 10 : -1) < 0)
             continue;
         if (p[0].revents) {
             int r = gb_msg_receive(post->socket, "launch", "keeper", &w->msg);
@@ -335,7 +357,8 @@ static int await_call(struct waiter *w)
                 continue;
             return r ? 1 : 0;
         }
-        if (p[1].revents || p[2].revents) {
+        ended = true;
+        if (withdraw(post)) {
             gb_log(GB_LOG_WARN, "a box has ended while it waited",
                    GB_S("kind", gb_pool_kinds[post->kind].name));
             return -EPIPE;
@@ -343,10 +366,18 @@ static int await_call(struct waiter *w)
     }
 }
 
+/* Nobody will call any more. */
+static bool is_left(const struct gb_keeper_post *post)
+{
+    struct pollfd p = {post->socket, POLLIN, 0};
+    return poll(&p, 1, 0) != 0;
+}
+
 static void take_call(struct waiter *w)
 {
     const struct gb_msg_serve *serve = w->msg.body;
     w->again = serve->again;
+    w->how = serve->start < GB_START_COUNT ? (enum gb_start)serve->start : GB_START_COLD;
     w->run = (struct gb_run){
             .tag = w->msg.tag, .ask = serve->ask, .ceiling = serve->ceiling, .fd_count = w->msg.fd_count};
     for (unsigned i = 0; i < w->msg.fd_count; i++)
@@ -354,6 +385,7 @@ static void take_call(struct waiter *w)
     gb_msg_done(&w->msg);
 }
 
+/* Negative, and nothing of the call was in the box: it has ended in the moment in which the call came. */
 static int start(struct waiter *w, struct gb_err *err)
 {
     const struct gb_keeper_post *post = w->post;
@@ -361,10 +393,34 @@ static int start(struct waiter *w, struct gb_err *err)
     const bool code = w->run.ask.flags & GB_RUN_START_CODE && post->kind != GB_POOL_PYTHON;
     w->box.spec = &w->k.spec;
     w->box.receipt.limits = w->k.spec.limits;
+    w->box.receipt.start = w->how;
+    if (has_ended(&w->box))
+        return -EPIPE;
+    return gb_launch_start(&w->box, payloads, code ? 2 : 1, err);
+}
+
+static int serve_warm(struct waiter *w, struct gb_err *err)
+{
     int r = gb_run_tell_output(&w->run, w->box.out_fd);
     if (r)
         return gb_err_set(err, GB_ERR_INTERNAL, -r, "tell where output comes from");
-    return gb_launch_start(&w->box, payloads, code ? 2 : 1, err);
+    return gb_native_serve(&w->box, NULL, NULL, &w->k.result, err);
+}
+
+/* The box is dead in any case. */
+static int run_call(struct waiter *w, struct gb_err *err)
+{
+    int r = prepare(&w->k, err);
+    if (!r && start(w, err)) {
+        *err = (struct gb_err){0};
+        w->again = false;
+        r = run_cold(&w->k, err);
+    } else if (!r) {
+        r = serve_warm(w, err);
+    }
+    if (r || !w->again)
+        gb_launch_kill(&w->box);
+    return r;
 }
 
 /* One call, from beginning to end. The box is dead when the answer leaves, and what is left of it is put away
@@ -376,16 +432,11 @@ static void serve(struct waiter *w)
     k->run = &w->run;
     gb_keeper_spec(&w->run, &k->spec);
     k->result = (struct gb_result){0};
-    int r = prepare(k, &err);
-    if (!r)
-        r = start(w, &err);
-    if (!r)
-        r = gb_native_serve(&w->box, NULL, NULL, &k->result, &err);
-    else
-        gb_launch_kill(&w->box);
+    const int r = run_call(w, &err);
     const bool calm = !r && !k->result.kill_reason;
+    /* Before the answer: who has it may ask for the place at once. */
+    set_state(w->post, w->again ? GB_SLOT_BUILDING : GB_SLOT_ENDING);
     answer(k, r, &err);
-    set_state(w->post, GB_SLOT_BUILDING);
     gb_result_done(&k->result);
     gb_payload_done(&k->payload);
     gb_run_drop(&w->run);
@@ -413,7 +464,7 @@ void gb_keeper_wait(const struct gb_keeper_post *post, pid_t launcher)
     w.spec.env = gb_spec_env;
     gb_box_init(&w.box, &w.spec);
     gb_cgroup_init(&w.rested);
-    do {
+    for (bool more = true; more; more = w.again && !is_left(post)) {
         int r = build(&w);
         if (!r)
             r = await_call(&w);
@@ -423,6 +474,6 @@ void gb_keeper_wait(const struct gb_keeper_post *post, pid_t launcher)
         }
         take_call(&w);
         serve(&w);
-    } while (w.again);
+    }
     leave(&w, 0);
 }

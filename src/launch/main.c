@@ -30,6 +30,7 @@
 
 #define OWN_FDS 4
 #define HOLD_US 1000000 /* a run that comes when all places are taken waits this long for one */
+#define LEAVE_US 2000000 /* at the end keepers have so long to put away what they have */
 
 /* When to look for cgroups of dead boxes, counted from the start or from a keeper's sudden death: a box that
  * was killed takes a moment to be gone. */
@@ -45,11 +46,12 @@ static struct launcher {
     bool stopping;             /* take nothing new */
     bool held;                 /* `run` waits for a place */
     int64_t held_until_us, swept_from_us;
+    int64_t leave_us; /* when to exit, whoever is still there; INT64_MAX: not yet known */
     size_t sweeps; /* of sweep_us, done */
     struct gb_run run;
     struct gb_witness witness;
     struct gb_msg msg;
-} l = {.front = -1, .signals = -1, .witness.store = -1};
+} l = {.front = -1, .signals = -1, .witness.store = -1, .leave_us = INT64_MAX};
 
 static void die(const char *what, const char *why) __attribute__((noreturn));
 static void die(const char *what, const char *why)
@@ -302,6 +304,8 @@ static int timeout_ms(void)
         next = l.held_until_us;
     if (gb_pool_next_us() < next)
         next = gb_pool_next_us();
+    if (l.leave_us < next)
+        next = l.leave_us;
     if (l.sweeps < ARRAY_LEN(sweep_us) && l.swept_from_us + sweep_us[l.sweeps] < next)
         next = l.swept_from_us + sweep_us[l.sweeps];
     if (next == INT64_MAX)
@@ -315,10 +319,20 @@ static bool is_busy(void)
     return l.held || l.running || l.probe || gb_pool_calls() || gb_witness_waiting(&l.witness);
 }
 
+/* Keepers whose boxes wait know that they can go, and remove their cgroups: nobody else will, at the end. */
+static bool is_over(void)
+{
+    if (!l.stopping || is_busy())
+        return false;
+    if (l.leave_us == INT64_MAX)
+        l.leave_us = gb_clock_us() + LEAVE_US;
+    return !gb_pool_keepers() || gb_clock_us() >= l.leave_us;
+}
+
 static void serve(void)
 {
     static struct pollfd p[OWN_FDS + GB_POOL_POLL_MOST];
-    while (!l.stopping || is_busy()) {
+    while (!is_over()) {
         p[0] = (struct pollfd){GB_CONTROL, POLLIN, 0};
         p[1] = (struct pollfd){l.signals, POLLIN, 0};
         p[2] = (struct pollfd){l.witness.store, POLLIN, 0};

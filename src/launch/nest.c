@@ -1,7 +1,6 @@
 #include "launch/nest.h"
 
 #include "base/auto.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "launch/embedded.h"
 #include "screen/start.h"
@@ -17,7 +16,6 @@
 
 static struct nest {
     uint64_t key; /* 0: free, or retired */
-    int64_t start_us;
     struct gb_zygote zygote;
     int pidfd; /* ours, also of a retired one; -1: there is none */
 } nests[GB_NESTS];
@@ -99,7 +97,7 @@ void gb_nest_init(struct gb_slots *shared)
 
 int gb_nest_find(uint64_t key)
 {
-    for (unsigned i = 0; i < GB_NESTS; i++)
+    for (unsigned i = 0; key && i < GB_NESTS; i++)
         if (nests[i].key == key)
             return (int)i;
     return -1;
@@ -113,6 +111,19 @@ const struct gb_zygote *gb_nest_zygote(unsigned nest)
 bool gb_nest_is_current(unsigned nest)
 {
     return nests[nest].key != 0;
+}
+
+bool gb_nest_is_warm(unsigned nest)
+{
+    return atomic_load(&slots->warm[nest]);
+}
+
+bool gb_nest_has_room(void)
+{
+    unsigned used = 0;
+    for (unsigned i = 0; i < GB_NESTS; i++)
+        used += nests[i].pidfd >= 0;
+    return used < GB_NESTS / 2;
 }
 
 int gb_nest_start(const struct gb_pool_want *want, const struct gb_msg_ceiling *ceiling, struct gb_err *err)
@@ -129,9 +140,9 @@ int gb_nest_start(const struct gb_pool_want *want, const struct gb_msg_ceiling *
     if (r)
         return r;
     nests[i].key = want->key;
-    nests[i].start_us = gb_clock_us();
     nests[i].pidfd = TAKE_FD(nests[i].zygote.pidfd);
     atomic_store(&slots->born[i], 0);
+    atomic_store(&slots->warm[i], 0);
     return 0;
 }
 
@@ -139,6 +150,9 @@ void gb_nest_retire(unsigned nest)
 {
     nests[nest].key = 0;
     gb_zygote_retire(&nests[nest].zygote);
+    /* It may be at work on its imports for ever, and would not notice that nobody asks it any more. */
+    if (!gb_nest_is_warm(nest))
+        (void)pidfd_send_signal(nests[nest].pidfd, SIGKILL, NULL, 0);
 }
 
 void gb_nest_retire_all(void)
@@ -170,10 +184,12 @@ static void bury(struct nest *n)
     gb_auto_close(&n->pidfd);
 }
 
-bool gb_nest_look(int fd)
+bool gb_nest_look(int fd, uint64_t *ret_key)
 {
+    *ret_key = 0;
     for (unsigned i = 0; i < GB_NESTS; i++)
         if (nests[i].pidfd >= 0 && nests[i].pidfd == fd) {
+            *ret_key = nests[i].key;
             bury(&nests[i]);
             return true;
         }

@@ -17,11 +17,16 @@ int gb_nest_find(uint64_t key);
 const struct gb_zygote *gb_nest_zygote(unsigned nest);
 /* Does it still bear boxes? */
 bool gb_nest_is_current(unsigned nest);
-/* It bears no more, and ends with its last box. */
+/* Has it borne one? Before, nobody can tell how long the first will take. */
+bool gb_nest_is_warm(unsigned nest);
+/* Room for another beside it, so that it can be replaced. */
+bool gb_nest_has_room(void);
+/* It bears no more, and ends with its last box; at once, if it has borne none. */
 void gb_nest_retire(unsigned nest);
 void gb_nest_retire_all(void);
-/* What to poll for their ends; true if the descriptor was one of theirs, and has been looked after. */
+/* What to poll for their ends; true if the descriptor was one of theirs, and has been looked after. ret_key:
+ * of one that should have lived, else 0. */
 unsigned gb_nest_watch(struct pollfd *ret, unsigned most);
-bool gb_nest_look(int fd);
+bool gb_nest_look(int fd, uint64_t *ret_key);
 /* A payload with our start-up code for interpreters that start in their boxes; -1: there was no memory. */
 int gb_nest_start_code(void);

@@ -11,20 +11,29 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define PENDING_MOST  4096
 #define BACK_OFF_US   100000 /* after a failure; doubled with each one more */
 #define BACK_OFF_MOST 30000000
 #define TEND_US       100000
+#define PATIENCE_US   5000000 /* a call that has waited so long for a box is built one from nothing */
 
 struct slot {
     pid_t pid; /* 0: free */
     int socket;
-    int pool; /* row of the table; -1: built for limits that no row has, or for one that is gone */
+    bool left; /* it was told that no more calls come */
+    int pool;  /* row of the table; -1: built for limits that no row has, or for one that is gone */
     unsigned nest;
-    uint64_t key;
+    uint64_t key; /* 0: of a configuration that is gone */
     struct gb_limits limits;
+};
+
+/* A call for which a box is being built. */
+struct pending {
+    struct gb_run run;
+    int64_t until_us;
 };
 
 /* A row of the table, and how it does. */
@@ -46,7 +55,7 @@ static struct {
     struct pool pools[GB_POOLS];
     unsigned pool_count, slot_end; /* slots are below slot_end */
     struct slot slots[GB_SLOTS];
-    struct gb_run pending[PENDING_MOST]; /* in the order in which they came */
+    struct pending pending[PENDING_MOST]; /* in the order in which they came */
     unsigned pending_count;
     int64_t tend_us; /* when to look at the marks next */
     bool stopped;
@@ -65,9 +74,10 @@ static bool is_eager(const struct pool *pool)
     return pool->want.kind != GB_POOL_NODE;
 }
 
+/* Could its box, if it waits or comes to, serve that call? */
 static bool fits(const struct slot *s, const struct gb_msg_run *ask)
 {
-    return s->key == ask->pool && gb_pool_has_limits(&s->limits, &ask->limits);
+    return s->pid && !s->left && s->key == ask->pool && gb_pool_has_limits(&s->limits, &ask->limits);
 }
 
 /* --- slots --- */
@@ -77,6 +87,15 @@ static void release(unsigned i)
     gb_auto_close(&p.slots[i].socket);
     p.slots[i].pid = 0;
     atomic_store(&p.shared->state[i], GB_SLOT_FREE);
+}
+
+/* Its keeper gives up a box that waits, and builds no other. What was said to it before it still hears: so a
+ * half-close, since the end of a socket in which something lies unread is an error at the other one. */
+static void leave(struct slot *s)
+{
+    s->left = true;
+    s->pool = -1;
+    (void)shutdown(s->socket, SHUT_WR);
 }
 
 static void fork_keeper(unsigned i, const struct gb_pool_want *want, const struct gb_limits *limits, int nest,
@@ -139,13 +158,25 @@ static unsigned count(int pool, enum gb_slot_state state)
 
 /* --- pools --- */
 
-static void back_off(struct pool *pool)
+/* Many boxes may end for one reason: that counts once. */
+static void back_off(struct pool *pool, int64_t now)
 {
     int64_t wait = BACK_OFF_US;
+    if (now < pool->retry_us)
+        return;
     for (unsigned i = 0; i < pool->failures && wait < BACK_OFF_MOST; i++)
         wait *= 2;
     pool->failures++;
-    pool->retry_us = gb_clock_us() + (wait < BACK_OFF_MOST ? wait : BACK_OFF_MOST);
+    pool->retry_us = now + (wait < BACK_OFF_MOST ? wait : BACK_OFF_MOST);
+}
+
+/* Of that kind nothing can be had just now, with whatever limits. */
+static void back_off_all(uint64_t key)
+{
+    const int64_t now = gb_clock_us();
+    for (unsigned i = 0; i < p.pool_count; i++)
+        if (p.pools[i].want.key == key)
+            back_off(&p.pools[i], now);
 }
 
 /* Has a zygote that can be asked, after starting it if need be. */
@@ -160,7 +191,7 @@ static bool is_usable(struct pool *pool, int64_t now)
         return true;
     gb_log(GB_LOG_ERROR, "no zygote could be started", GB_S("kind", gb_pool_kinds[pool->want.kind].name),
            GB_S("error", err.text));
-    back_off(pool);
+    back_off_all(pool->want.key);
     return false;
 }
 
@@ -183,12 +214,27 @@ static void shrink(unsigned index, unsigned most)
 {
     unsigned have = count((int)index, GB_SLOT_WAITING);
     for (unsigned i = 0; i < p.slot_end && have > most; i++)
-        if (p.slots[i].pid && p.slots[i].pool == (int)index && p.slots[i].socket >= 0 &&
-            state_of(i) == GB_SLOT_WAITING) {
-            gb_auto_close(&p.slots[i].socket);
-            p.slots[i].pool = -1;
+        if (p.slots[i].pool == (int)index && state_of(i) == GB_SLOT_WAITING) {
+            leave(&p.slots[i]);
             have--;
         }
+}
+
+static bool is_awaited(const struct slot *s)
+{
+    for (unsigned i = 0; i < p.pending_count; i++)
+        if (fits(s, &p.pending[i].run.ask))
+            return true;
+    return false;
+}
+
+/* Boxes that were built for one call, which got another or is not there any more. */
+static void shrink_others(void)
+{
+    for (unsigned i = 0; i < p.slot_end; i++)
+        if (p.slots[i].pid && p.slots[i].pool < 0 && !p.slots[i].left && state_of(i) == GB_SLOT_WAITING &&
+            !is_awaited(&p.slots[i]))
+            leave(&p.slots[i]);
 }
 
 static void tend(unsigned index, int64_t now)
@@ -201,9 +247,9 @@ static void tend(unsigned index, int64_t now)
     else
         shrink(index, pool->want.high);
     const int nest = gb_nest_find(pool->want.key);
-    if (nest >= 0 && atomic_load(&p.shared->born[nest]) >= p.zygote_boxes)
-        gb_nest_retire(
-                (unsigned)nest); /* its boxes serve to their end; the next ones come from a fresh one */
+    /* Its boxes serve to their end; the next ones come from a fresh one. */
+    if (nest >= 0 && atomic_load(&p.shared->born[nest]) >= p.zygote_boxes && gb_nest_has_room())
+        gb_nest_retire((unsigned)nest);
     fill(index, now);
 }
 
@@ -221,25 +267,33 @@ static int find_pool(const struct gb_msg_run *ask)
     return found;
 }
 
-static bool hand_over(unsigned i, struct gb_run *run)
+/* False: its box has just ended. */
+static bool hand_over(unsigned i, struct gb_run *run, enum gb_start how)
 {
     struct slot *s = &p.slots[i];
     const bool kept = s->pool >= 0 && gb_nest_is_current(s->nest);
-    const struct gb_msg_serve serve = {.ask = run->ask, .ceiling = run->ceiling, .again = kept};
-    atomic_store(&p.shared->state[i], GB_SLOT_BUSY);
-    if (gb_msg_send(s->socket, GB_MSG_SERVE, run->tag, &serve, NULL, 0, run->fd, run->fd_count))
-        return false; /* it has just ended; whoever reaps it frees the slot */
+    const struct gb_msg_serve serve = {
+            .ask = run->ask, .ceiling = run->ceiling, .again = kept, .start = (uint32_t)how};
+    uint32_t state = GB_SLOT_WAITING;
+    if (!atomic_compare_exchange_strong(&p.shared->state[i], &state, GB_SLOT_BUSY))
+        return false;
+    if (gb_msg_send(s->socket, GB_MSG_SERVE, run->tag, &serve, NULL, 0, run->fd, run->fd_count)) {
+        atomic_store(&p.shared->state[i], GB_SLOT_WAITING);
+        return false;
+    }
+    for (unsigned k = 0; k < p.pool_count; k++)
+        if (p.pools[k].want.key == s->key)
+            p.pools[k].failures = 0;
     if (!kept)
         s->pool = -1;
     gb_run_drop(run);
     return true;
 }
 
-static bool hand_to_waiting(struct gb_run *run)
+static bool hand_to_waiting(struct gb_run *run, enum gb_start how)
 {
     for (unsigned i = 0; i < p.slot_end; i++)
-        if (p.slots[i].pid && p.slots[i].socket >= 0 && fits(&p.slots[i], &run->ask) &&
-            state_of(i) == GB_SLOT_WAITING && hand_over(i, run))
+        if (fits(&p.slots[i], &run->ask) && state_of(i) == GB_SLOT_WAITING && hand_over(i, run, how))
             return true;
     return false;
 }
@@ -261,19 +315,19 @@ static bool is_coming(const struct gb_msg_run *ask, unsigned before)
 {
     unsigned boxes = 0, calls = 0;
     for (unsigned i = 0; i < p.slot_end; i++)
-        boxes += p.slots[i].pid && p.slots[i].socket >= 0 && fits(&p.slots[i], ask) &&
-                 state_of(i) == GB_SLOT_BUILDING;
+        boxes += fits(&p.slots[i], ask) && state_of(i) == GB_SLOT_BUILDING;
     for (unsigned i = 0; i < before; i++)
-        calls += p.pending[i].ask.pool == ask->pool &&
-                 gb_pool_has_limits(&p.pending[i].ask.limits, &ask->limits);
+        calls += p.pending[i].run.ask.pool == ask->pool &&
+                 gb_pool_has_limits(&p.pending[i].run.ask.limits, &ask->limits);
     return boxes > calls;
 }
 
-/* Sees to it that a box is built for it. */
-static bool order(struct gb_run *run, unsigned before, int64_t now)
+/* Sees to it that a box is built for it, unless that could take longer than to build one from nothing. */
+static bool order(const struct gb_run *run, unsigned before, int64_t now)
 {
     const int index = find_pool(&run->ask);
-    if (index < 0 || !is_usable(&p.pools[index], now))
+    if (index < 0 || !is_usable(&p.pools[index], now) ||
+        !gb_nest_is_warm((unsigned)gb_nest_find(run->ask.pool)))
         return false;
     if (is_coming(&run->ask, before))
         return true;
@@ -290,13 +344,13 @@ static void settle_pending(void)
 {
     const int64_t now = gb_clock_us();
     for (unsigned i = 0; i < p.pending_count;) {
-        struct gb_run run = p.pending[i];
+        struct gb_run run = p.pending[i].run;
         if (gb_run_is_left(&run)) {
             remove_pending(i);
             gb_run_drop(&run);
-        } else if (hand_to_waiting(&run)) {
+        } else if (hand_to_waiting(&run, GB_START_BUILT)) {
             remove_pending(i);
-        } else if (!order(&run, i, now)) {
+        } else if (now >= p.pending[i].until_us || !order(&run, i, now)) {
             remove_pending(i);
             p.cold(&run);
         } else {
@@ -314,7 +368,7 @@ bool gb_pool_take(struct gb_run *run)
     struct pool *pool = &p.pools[index];
     pool->called = true;
     pool->call_us = now;
-    if (hand_to_waiting(run)) {
+    if (hand_to_waiting(run, GB_START_WAITING)) {
         fill((unsigned)index, now);
         return true;
     }
@@ -322,7 +376,7 @@ bool gb_pool_take(struct gb_run *run)
         pool->spare++;
     if (p.pending_count == PENDING_MOST || !order(run, p.pending_count, now))
         return false;
-    p.pending[p.pending_count] = *run;
+    p.pending[p.pending_count] = (struct pending){*run, now + PATIENCE_US};
     set_pending(p.pending_count + 1);
     settle_pending(); /* one may have come to wait before it could see that a call does */
     return true;
@@ -336,6 +390,14 @@ unsigned gb_pool_calls(void)
     return n;
 }
 
+unsigned gb_pool_keepers(void)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < p.slot_end; i++)
+        n += p.slots[i].pid != 0;
+    return n;
+}
+
 /* --- what happens --- */
 
 bool gb_pool_reaped(pid_t pid, int status)
@@ -345,9 +407,13 @@ bool gb_pool_reaped(pid_t pid, int status)
         i++;
     if (i == p.slot_end)
         return false;
-    struct slot *s = &p.slots[i];
-    if (status && s->pool >= 0)
-        back_off(&p.pools[s->pool]);
+    const struct slot *s = &p.slots[i];
+    if (status) {
+        back_off_all(s->key);
+        /* It may never become warm. */
+        if (gb_nest_find(s->key) == (int)s->nest && !gb_nest_is_warm(s->nest))
+            gb_nest_retire(s->nest);
+    }
     release(i);
     settle_pending();
     return true;
@@ -357,7 +423,7 @@ unsigned gb_pool_watch(struct pollfd *ret, unsigned most)
 {
     unsigned n = gb_nest_watch(ret, most);
     for (unsigned i = 0; i < p.slot_end && n < most; i++)
-        if (p.slots[i].pid && p.slots[i].socket >= 0)
+        if (p.slots[i].pid)
             ret[n++] = (struct pollfd){.fd = p.slots[i].socket, .events = POLLIN};
     return n;
 }
@@ -372,8 +438,12 @@ void gb_pool_look(const struct pollfd *polled, unsigned polled_count)
 {
     bool said = false;
     for (unsigned i = 0; i < polled_count; i++)
-        if (polled[i].revents && !gb_nest_look(polled[i].fd)) {
-            hear(polled[i].fd);
+        if (polled[i].revents) {
+            uint64_t lost = 0;
+            if (!gb_nest_look(polled[i].fd, &lost))
+                hear(polled[i].fd);
+            if (lost)
+                back_off_all(lost);
             said = true;
         }
     if (said)
@@ -383,6 +453,8 @@ void gb_pool_look(const struct pollfd *polled, unsigned polled_count)
         p.tend_us = now + TEND_US;
         for (unsigned i = 0; i < p.pool_count && !p.stopped; i++)
             tend(i, now);
+        shrink_others();
+        settle_pending(); /* none waits for ever */
     }
 }
 
@@ -393,11 +465,11 @@ int64_t gb_pool_next_us(void)
 
 static void give_up(void)
 {
-    for (unsigned i = 0; i < p.slot_end; i++) {
-        if (p.slots[i].pid && state_of(i) != GB_SLOT_BUSY)
-            gb_auto_close(&p.slots[i].socket);
-        p.slots[i].pool = -1;
-    }
+    for (unsigned i = 0; i < p.slot_end; i++)
+        if (p.slots[i].pid && !p.slots[i].left) {
+            leave(&p.slots[i]);
+            p.slots[i].key = 0;
+        }
     gb_nest_retire_all();
 }
 

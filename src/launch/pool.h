@@ -26,6 +26,8 @@ void gb_pool_set(const struct gb_msg_pools *pools, const struct gb_msg_ceiling *
 bool gb_pool_take(struct gb_run *run);
 /* Calls that it has now, waiting for a box or in one. */
 unsigned gb_pool_calls(void);
+/* Keepers of its boxes, whatever they do. */
+unsigned gb_pool_keepers(void);
 /* A child has ended: true if it was one of the pool's. */
 bool gb_pool_reaped(pid_t pid, int status);
 /* What to poll; looks after each, and after the clock. */

@@ -13,11 +13,13 @@ enum gb_slot_state {
     GB_SLOT_FREE,     /* no keeper */
     GB_SLOT_BUILDING, /* its box is being built */
     GB_SLOT_WAITING,
-    GB_SLOT_BUSY, /* a call is with it; the launcher writes this, the keeper writes all that follows */
+    GB_SLOT_BUSY,   /* a call is with it; only the launcher writes this, and only over WAITING */
+    GB_SLOT_ENDING, /* its keeper will have no other */
 };
 
 struct gb_slots {
     _Atomic uint32_t pending;         /* calls that wait for a box */
     _Atomic uint32_t state[GB_SLOTS]; /* enum gb_slot_state */
-    _Atomic uint64_t born[GB_NESTS];  /* boxes of each zygote */
+    _Atomic uint64_t born[GB_NESTS];  /* boxes that each zygote was asked for */
+    _Atomic uint32_t warm[GB_NESTS];  /* it has borne one: the next takes moments */
 };

@@ -26,6 +26,14 @@ struct gb_usage {
     uint64_t stdout_bytes, stderr_bytes;
 };
 
+/* Where the box came from. */
+enum gb_start {
+    GB_START_COLD,    /* it was built for the call, from nothing */
+    GB_START_BUILT,   /* a zygote bore it for the call */
+    GB_START_WAITING, /* it was there before the call came */
+    GB_START_COUNT
+};
+
 /* What was really enforced: filled by the steps as they succeed, never from intentions. Plain arrays, so that
  * it can travel in a message. */
 struct gb_receipt {
@@ -36,7 +44,8 @@ struct gb_receipt {
     int cgroup_version; /* 0: none */
     char controllers[64];
     char seccomp_profile[16];
-    char root[16]; /* "system" or "rootfs" */
+    char root[16];       /* "system" or "rootfs" */
+    enum gb_start start; /* nothing that is enforced depends on it */
     uint32_t host_uid;
     int extra_groups; /* supplementary groups that a rootless run could not drop */
     struct gb_limits limits;

@@ -73,7 +73,7 @@ struct gb_msg_serve {
     struct gb_msg_run ask;
     struct gb_msg_ceiling ceiling;
     uint32_t again; /* build another box afterwards */
-    uint32_t reserved;
+    uint32_t start; /* enum gb_start */
 };
 
 struct gb_msg_done {

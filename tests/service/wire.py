@@ -133,21 +133,55 @@ def read_all(fd):
 
 
 class Run:
-    """One RUN message that was sent, and what comes of it."""
+    """One RUN message that was sent, and what comes of it: perhaps where its output comes from, then its answer."""
 
-    def __init__(self, socket_, out, err):
-        self.socket, self.out, self.err = socket_, out, err
+    def __init__(self, socket_):
+        self.socket, self.streams, self.ended, self.end = socket_, None, False, None
+
+    def take(self, timeout=60):
+        """One message."""
+        try:
+            message = receive(self.socket, timeout)
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                raise
+            message = None  # we have hung up ourselves
+        if message and message.kind == "RUN_OUTPUT":
+            assert not self.streams and len(message.fds) == 2 and not self.ended
+            self.streams = message.fds
+            for fd in self.streams:
+                os.set_blocking(fd, True)
+        else:
+            self.ended, self.end = True, message
+
+    def has_output(self):
+        """Has its program started, or will it never?"""
+        while not self.streams and not self.ended:
+            self.take()
+        return self.streams is not None
+
+    @property
+    def out(self):
+        assert self.has_output(), self.end and self.end.failure()
+        return self.streams[0]
+
+    @property
+    def err(self):
+        assert self.has_output(), self.end and self.end.failure()
+        return self.streams[1]
 
     def answer(self, timeout=60):
-        return receive(self.socket, timeout)
+        while not self.ended:
+            self.take(timeout)
+        return self.end
 
     def output(self):
-        return read_all(self.out)
+        return read_all(self.out) if self.has_output() else b""
 
     def close(self):
         self.socket.close()
-        os.close(self.out)
-        os.close(self.err)
+        for fd in self.streams or ():
+            os.close(fd)
 
 
 def ack(tag, error="NONE", why=""):
@@ -204,18 +238,13 @@ class Launcher:
         theirs.close()
         return ours
 
-    def run(self, content, *, stdin=None, seals=SEALS, bytes=None, out=None, **body):
-        fd = memfd(content, seals)
-        out_r, out_w = os.pipe()
-        err_r, err_w = os.pipe()
-        fds = [fd, out_w if out is None else out, err_w]
-        if stdin is not None:
-            fds.append(memfd(stdin, 0))
+    def run(self, content, *, stdin=None, seals=SEALS, bytes=None, **body):
+        fds = [memfd(content, seals)] + ([memfd(stdin, 0)] if stdin is not None else [])
         data = message("RUN", run_body(len(content) if bytes is None else bytes, **body))
         ours = self.run_raw(data, fds)
-        for done in [fd, out_w, err_w, *fds[3:]]:
-            os.close(done)
-        return Run(ours, out_r, err_r)
+        for fd in fds:
+            os.close(fd)
+        return Run(ours)
 
     def records(self):
         """Bodies of the records so far."""
