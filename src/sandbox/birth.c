@@ -145,7 +145,7 @@ static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
         prctl(PR_SET_NAME, "glovebox-init", 0, 0, 0);
         if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
-            gb_init_attend(gb_init_await(NULL, &waiting), 1);
+            gb_init_attend(gb_init_await((char **)gb_spec_env, &waiting), 1);
         gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }
     gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
