@@ -161,8 +161,8 @@ def settle(modules, directories):
 
 def rehearse():
     """What every call does, for the extension to see which memory that writes to: a box that has the time has it copied beforehand."""
-    look_at_samples(KNOWN[1][0])
-    _glovebox.script(SCRIPT, {"__name__": "__main__", "__builtins__": builtins}, b"print(2 + 2)\n", None)
+    look(KNOWN[1][0], SAMPLES[0])
+    _glovebox.script(SCRIPT, {"__name__": "__main__", "__builtins__": builtins}, SAMPLES[0], None)
 
 
 # --- one script ---
