@@ -70,7 +70,8 @@ int gb_audit_each_usage(struct gb_audit *audit, const struct gb_audit_usage *beh
 /* The second way is the quick one, for a writer without sync_full: records are staged, then kept, which is
  * one write to the journal, and settled in the tables later. From when they are kept they are records like
  * all others: every reader sees them, and they survive the end of every process. Whatever else a writer does
- * settles them first. On failure what was staged and not kept is undone. */
+ * settles them first. Usage is that of the record's principal. On failure what was staged and not kept is
+ * undone. */
 int gb_audit_stage(struct gb_audit *audit, const struct gb_audit_record *record,
                    const struct gb_audit_usage *usage, /* NULL: none */ int64_t *ret_seq, struct gb_err *err);
 int gb_audit_keep(struct gb_audit *audit, struct gb_err *err);

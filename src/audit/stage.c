@@ -37,7 +37,10 @@ int gb_audit_stage(struct gb_audit *audit, const struct gb_audit_record *record,
                         : gb_err_set(err, GB_ERR_INTERNAL, 0, "this audit has no journal");
     if (!rc && usage) {
         used.day = gb_stage_today();
-        rc = gb_stage_check_usage(&used, err);
+        rc = strcmp(used.principal, r.principal)
+                     ? gb_err_set(err, GB_ERR_INTERNAL, 0,
+                                  "usage cannot be added: it is not that of the record's principal")
+                     : gb_stage_check_usage(&used, err);
     }
     if (!rc && (rc = gb_journal_add(j, &r, usage ? &used : NULL)))
         gb_err_set(err, GB_ERR_AUDIT, -rc, "the audit's journal is full");

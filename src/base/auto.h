@@ -12,6 +12,13 @@ static inline void gb_auto_close(const int *fd)
         close(*fd);
 }
 
+/* Closes it and forgets it, for what lives longer than a scope. */
+static inline void gb_close(int *fd)
+{
+    gb_auto_close(fd);
+    *fd = -1;
+}
+
 static inline void gb_auto_free(void *p)
 {
     free(*(void **)p);

@@ -18,14 +18,9 @@ int begin(void)
         return complain("glovebox must not be installed setuid, setgid or with file capabilities: it would "
                         "lend its rights to everybody");
     /* Descriptors 0 to 2 must exist, or what we open next would be taken for them. */
-    for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0;
-         fd = open("/dev/null", O_RDWR | O_CLOEXEC)) {
-        if (fd > 2) {
-            close(fd);
-            break;
-        }
-        fcntl(fd, F_SETFD, 0);
-    }
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) == fd)
+            fcntl(fd, F_SETFD, 0);
     return 0;
 }
 

@@ -459,7 +459,8 @@ static int start(struct run_state *s)
 
 int verb_run(int argc, char **argv)
 {
-    struct run_state s = {.run = gb_run_new(), .out_dir = ".", .stdin_fd = -1};
+    static struct run_state s; /* the end of the process gives back what it owns, all at once */
+    s = (struct run_state){.run = gb_run_new(), .out_dir = ".", .stdin_fd = -1};
     if (!s.run)
         return complain("out of memory");
     bool dashes;
@@ -472,7 +473,5 @@ int verb_run(int argc, char **argv)
         r = print_help();
     else if (at >= 0 && !(r = set_subject(&s, argc, argv, at, dashes)) && !(r = check_outputs(&s)))
         r = start(&s);
-    gb_auto_close(&s.stdin_fd);
-    gb_run_free(s.run);
     return r;
 }

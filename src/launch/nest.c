@@ -181,7 +181,7 @@ static void bury(struct nest *n)
                GB_I("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
     n->key = 0;
     gb_zygote_retire(&n->zygote);
-    gb_auto_close(&n->pidfd);
+    gb_close(&n->pidfd);
 }
 
 bool gb_nest_look(int fd, uint64_t *ret_key)

@@ -84,7 +84,7 @@ static bool fits(const struct slot *s, const struct gb_msg_run *ask)
 
 static void release(unsigned i)
 {
-    gb_auto_close(&p.slots[i].socket);
+    gb_close(&p.slots[i].socket);
     p.slots[i].pid = 0;
     atomic_store(&p.shared->state[i], GB_SLOT_FREE);
 }

@@ -19,7 +19,7 @@ int gb_run_tell_output(const struct gb_run *run, int fds[2])
     const struct gb_msg_none none = {0};
     int r = gb_msg_send(run->fd[GB_RUN_SOCKET], GB_MSG_RUN_OUTPUT, run->tag, &none, NULL, 0, fds, 2);
     for (int i = 0; i < 2; i++)
-        gb_auto_close(&fds[i]);
+        gb_close(&fds[i]);
     return r;
 }
 
@@ -38,6 +38,6 @@ int gb_run_fail(const struct gb_run *run, const struct gb_err *err)
 void gb_run_drop(struct gb_run *run)
 {
     for (unsigned i = 0; i < run->fd_count; i++)
-        gb_auto_close(&run->fd[i]);
+        gb_close(&run->fd[i]);
     run->fd_count = 0;
 }

@@ -109,7 +109,7 @@ static void execute_init(const struct gb_nursery *n, struct gb_box *box, struct 
     int ends[2];
     if ((box->image_fd != image && dup3(box->image_fd, image, O_CLOEXEC) < 0) ||
         close_range(image + 1, ~0U, 0) || close_range(GB_INIT_CHANNEL + 1, (unsigned)image - 1, 0) ||
-        (n->ahead && pipe2(ends, 0))) {
+        (n->ahead && (pipe2(ends, O_CLOEXEC) || fcntl(ends[0], F_SETFD, 0) || fcntl(ends[1], F_SETFD, 0)))) {
         gb_err_set(err, GB_ERR_INTERNAL, errno, "place the descriptors of init");
         return;
     }

@@ -86,7 +86,7 @@ static int remove_all(const struct gb_cgroup *cg, const char *name)
 static int sweep_one(void *context, const char *name)
 {
     const struct gb_cgroup *cg = context;
-    if (strncmp(name, CG_PREFIX, strlen(CG_PREFIX)))
+    if (strncmp(name, CG_PREFIX, strlen(CG_PREFIX)) || !strcmp(name, cg->name))
         return 0;
     AUTO_FD box = gb_fd_open_dir(cg->parent_fd[0], name);
     if (box >= 0 && !flock(box, LOCK_EX | LOCK_NB))
@@ -284,12 +284,17 @@ int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err)
 
 /* --- what was used --- */
 
+static void open_file(struct gb_cgroup *cg, enum gb_cgroup_file f)
+{
+    if (cg->file_fd[f] < 0 && files[f].name[cg->version])
+        cg->file_fd[f] =
+                openat(dir_of(cg, files[f].controller), files[f].name[cg->version], O_RDONLY | O_CLOEXEC);
+}
+
 void gb_cgroup_open_files(struct gb_cgroup *cg)
 {
-    for (size_t i = 0; cg->version && i < GB_CG_FILES; i++)
-        if (cg->file_fd[i] < 0 && files[i].name[cg->version])
-            cg->file_fd[i] =
-                    openat(dir_of(cg, files[i].controller), files[i].name[cg->version], O_RDONLY | O_CLOEXEC);
+    for (unsigned f = GB_CG_AT_END; cg->version && f < GB_CG_FILES; f++)
+        open_file(cg, f);
 }
 
 /* All of a file as text, or a negative errno. */
@@ -373,6 +378,7 @@ bool gb_cgroup_memory_exceeded(struct gb_cgroup *cg, int64_t scratch_bytes)
     char text[512];
     if (!cg->version)
         return false;
+    open_file(cg, GB_CG_CURRENT); /* it will be looked at again and again */
     if (cg->version == 2)
         (void)!pread(cg->event_fd, text, sizeof(text), 0); /* re-arms POLLPRI */
     else

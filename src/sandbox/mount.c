@@ -341,10 +341,11 @@ static const struct {
 static int place_scratch(struct gb_box *box, int fs)
 {
     int r = 0;
+    const mode_t mask = umask(0);
     for (size_t i = 0; !r && i < ARRAY_LEN(scratch_dirs); i++)
-        if (mkdirat(fs, scratch_dirs[i].name, 0700) ||
-            fchmodat(fs, scratch_dirs[i].name, scratch_dirs[i].mode, 0))
+        if (mkdirat(fs, scratch_dirs[i].name, scratch_dirs[i].mode))
             r = -errno;
+    umask(mask);
     /* Only what is in the tree can be shown elsewhere. It stays there, covered: to take it away again would
      * mean to wait for all processors (namespace_unlock). */
     if (!r)

@@ -41,11 +41,19 @@ static bool range_is_mapped(const char *map_file)
     return false;
 }
 
+/* The first user namespace has all ids. Its inode has had this number since 3.8 (now USER_NS_INIT_INO). */
+static bool is_first(void)
+{
+    struct stat st;
+    return !stat("/proc/self/ns/user", &st) && st.st_ino == 0xEFFFFFFDU;
+}
+
 static bool has_range(void)
 {
     static int known = -1; /* of a user namespace, this cannot change */
     if (known < 0)
-        known = range_is_mapped("/proc/self/uid_map") && range_is_mapped("/proc/self/gid_map");
+        known = is_first() ||
+                (range_is_mapped("/proc/self/uid_map") && range_is_mapped("/proc/self/gid_map"));
     return geteuid() == 0 && known;
 }
 
@@ -102,12 +110,15 @@ static int put_map(int dir, const char *file, const char *text, struct gb_err *e
  * /proc is read-only. */
 static int raise_oom_score(int dir, struct gb_err *err)
 {
+    char text[16] = "";
     int64_t score = 0;
-    if (!gb_fd_get_int(dir, "oom_score_adj", &score) && score >= OOM_SCORE)
+    AUTO_FD fd = openat(dir, "oom_score_adj", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && !gb_fd_to_int(text, &score) && score >= OOM_SCORE)
         return 0;
-    char text[8];
-    snprintf(text, sizeof(text), "%d", OOM_SCORE);
-    return put_map(dir, "oom_score_adj", text, err);
+    const int len = snprintf(text, sizeof(text), "%d", OOM_SCORE);
+    return fd < 0 || pwrite(fd, text, (size_t)len, 0) != len
+                   ? gb_err_set(err, GB_ERR_LAYER, errno, "write oom_score_adj")
+                   : 0;
 }
 
 /* Writes the maps of the new process and lets it go on. Must not: trust that /proc is procfs

@@ -181,8 +181,8 @@ out:
 
 void gb_zygote_retire(struct gb_zygote *z)
 {
-    gb_auto_close(&z->socket);
-    gb_auto_close(&z->pidfd);
+    gb_close(&z->socket);
+    gb_close(&z->pidfd);
 }
 
 int gb_zygote_ask(struct gb_box *box, struct gb_err *err)

@@ -121,8 +121,6 @@ int gb_ledger_each_usage(struct gb_ledger *ledger, const struct gb_audit_usage *
                          struct gb_err *err)
 {
     int r = open_audit(ledger, err);
-    if (!r)
-        r = settle(ledger, SIZE_MAX, err);
     return r ? r : gb_audit_each_usage(ledger->audit, behind, most, each, context, err);
 }
 

@@ -17,6 +17,7 @@ import pytest
 BENCH = pathlib.Path(__file__).parent.parent.parent / "bench"
 sys.path.insert(0, str(BENCH))
 import goals  # noqa: E402
+import measure  # noqa: E402
 import plot  # noqa: E402
 import proc  # noqa: E402
 import report  # noqa: E402
@@ -212,6 +213,15 @@ def test_goals_follow_from_the_figures():
     for goal in ("p50 ≤ 0.10 × bare `python3 -c`", "p99 ≤ 0.5 × bare `python3 -c`, its p50", "≥ 6 × the calls per second of bare", "≥ 150 × the calls per second of docker"):
         assert (fast[goal], slow[goal]) == (True, False)
     assert fast["≥ 8 × the calls per second of bubblewrap"] is None  # it was not measured
+
+
+def test_growth_is_seen():
+    r = results()
+    held = {"own_kib": 30000, "descriptors": 500, "cgroups": 70}
+    for key, goal in (("own_kib", "memory"), ("descriptors", "descriptors"), ("cgroups", "cgroups")):
+        for more, met in ((0, True), (10000, False)):
+            r["growth"] = {"calls": 10000, "wanted": 10000, "failed": 0, "before": held, "after": {**held, key: held[key] + more}, "noise": measure.NOISE}
+            assert {m for g, m in verdicts(r).items() if g.startswith(f"no growth in {goal}")} == {met}
 
 
 @pytest.mark.parametrize("failed, code", [(0, 0), (1, 1)])

@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 static const char body[] = "{\"tool\":\"execute_code\",\"status\":\"success\"}";
 
@@ -268,6 +269,75 @@ static void the_tables_are_the_same(void **state)
     }
 }
 
+static int add_row(void *context, const struct gb_audit_usage *u)
+{
+    char *text = context;
+    const size_t used = strlen(text);
+    snprintf(text + used, 400 - used, "%s/%s:%d:%d ", u->principal, u->tool, (int)u->calls, (int)u->cpu_us);
+    return 0;
+}
+
+/* The day's usage, a few rows at a time, as the store tells it. */
+static void tell_usage(struct gb_audit *a, int64_t day, int64_t most, char text[400])
+{
+    struct gb_audit_usage behind = {.day = day, .principal = "", .tool = ""};
+    char principal[GB_PRINCIPAL], tool[GB_TOOL_NAME], *last = text;
+    struct gb_err err = {0};
+    *text = '\0';
+    do {
+        last = text + strlen(text);
+        assert_int_equal(gb_audit_each_usage(a, &behind, most, add_row, text, &err), 0);
+        const char *newest = strrchr(last, ' ');
+        while (newest && newest > last && newest[-1] != ' ')
+            newest--;
+        if (newest && sscanf(newest, "%63[^/]/%63[^:]", principal, tool) == 2) {
+            behind.principal = principal;
+            behind.tool = tool;
+        }
+    } while (*last);
+}
+
+/* What was used is told the same, whether it is settled or not: on a full disk, too, a day goes on. */
+static void usage_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *principal, *tool;
+    } rows[] = {{"bob", "t1"},  {"alice", "t2"}, {"alice", "t1"}, {"bob", "t1"},
+                {"carl", "t9"}, {"alice", "t2"}, {"bob", "t0"},   {"alice", "t2"}};
+    static const char expected[] = "alice/t1:1:12 alice/t2:3:43 bob/t0:1:16 bob/t1:2:23 carl/t9:1:14 ";
+    for (size_t settled = 0; settled <= LEN(rows); settled++) {
+        struct gb_audit *a = open_audit(true);
+        struct gb_err err = {0};
+        char text[400];
+        const int64_t day = time(NULL) / 86400;
+        for (size_t i = 0; i < LEN(rows); i++) {
+            const struct gb_audit_record r = {.kind = GB_RECORD_INTENT,
+                                              .id = "x",
+                                              .principal = rows[i].principal,
+                                              .body = "{}",
+                                              .body_bytes = 2};
+            const struct gb_audit_usage used = {.principal = rows[i].principal,
+                                                .tool = rows[i].tool,
+                                                .calls = 1,
+                                                .cpu_us = (int64_t)i + 10};
+            assert_int_equal(gb_audit_stage(a, &r, &used, NULL, &err), 0);
+        }
+        keep(a);
+        settle(a, settled);
+        if (time(NULL) / 86400 == day) /* else it is of two days */
+            for (int64_t most = 1; most < 7; most++) {
+                tell_usage(a, day, most, text);
+                if (strcmp(text, expected) != 0)
+                    fail_msg("%zu settled, %d at a time: '%s', not '%s'", settled, (int)most, text, expected);
+            }
+        tell_usage(a, day - 1, 10, text);
+        assert_string_equal(text, "");
+        gb_audit_close(a);
+        assert_int_equal(unlink(GB_AUDIT_FILE), 0);
+    }
+}
+
 /* Whatever else a writer does, it comes behind what is kept. */
 static void the_order_is_kept(void **state)
 {
@@ -305,6 +375,7 @@ static void what_is_wrong_is_undone(void **state)
     const struct gb_audit_record large = {
             .kind = GB_RECORD_INTENT, .id = "x", .principal = "p", .body = big, .body_bytes = sizeof(big)};
     const struct gb_audit_usage nobody = {.principal = "", .tool = "t", .calls = 1};
+    const struct gb_audit_usage other = {.principal = "q", .tool = "t", .calls = 1};
     stage_at(a, GB_RECORD_INTENT, "c0", 0);
     keep(a);
     stage_at(a, GB_RECORD_INTENT, "c1", 0);
@@ -312,6 +383,7 @@ static void what_is_wrong_is_undone(void **state)
     keep(a);
     assert_int_equal(sound(), 1);
     assert_int_equal(gb_audit_stage(a, &large, &nobody, NULL, &err), -EINVAL);
+    assert_int_equal(gb_audit_stage(a, &large, &other, NULL, &err), -EINVAL);
     int r, staged = 0;
     while (!(r = gb_audit_stage(a, &large, NULL, NULL, &err)))
         staged++;
@@ -537,15 +609,11 @@ static int enter_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            TEST(kept_is_found),
-            TEST(a_noted_head_may_be_in_the_journal),
-            TEST(the_tables_are_the_same),
-            TEST(the_order_is_kept),
-            TEST(what_is_wrong_is_undone),
-            TEST(damage_cuts_off),
-            TEST(the_next_writer_goes_on),
-            TEST(nobody_writes_behind_it),
-            TEST(killed_writers_lose_nothing),
+            TEST(kept_is_found),           TEST(a_noted_head_may_be_in_the_journal),
+            TEST(the_tables_are_the_same), TEST(usage_is_told),
+            TEST(the_order_is_kept),       TEST(what_is_wrong_is_undone),
+            TEST(damage_cuts_off),         TEST(the_next_writer_goes_on),
+            TEST(nobody_writes_behind_it), TEST(killed_writers_lose_nothing),
             TEST(a_full_disk_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
