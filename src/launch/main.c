@@ -272,6 +272,8 @@ static void reap(void)
         ;
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (gb_pool_reaped_zygote(pid, status))
+            continue;
         if (pid == l.probe)
             l.probe = 0;
         else if (!gb_pool_reaped(pid, status))

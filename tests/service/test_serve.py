@@ -44,7 +44,7 @@ class Call(threading.Thread):
             self.error = e
 
     def wait_running(self):
-        wait_for("a box", lambda: conftest.cgroup_children(self.s.cgroup))
+        self.s.wait_call()
 
     def result(self):
         self.join(conftest.PATIENCE)
