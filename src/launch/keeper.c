@@ -18,7 +18,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define BASE_ENV 16 /* room for gb_spec_env */
+#define BASE_ENV    16 /* room for gb_spec_env */
+#define KEEPER_NAME "glovebox-keeper"
 
 /* What the keeper works on. Static: it has one run, and its pages cost nothing before they are touched. */
 struct keeper {
@@ -209,7 +210,7 @@ static void settle(const int *fds, unsigned fd_count, pid_t launcher)
     sigemptyset(&none);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || getppid() != launcher)
         _exit(1);
-    prctl(PR_SET_NAME, "glovebox-keeper", 0, 0, 0);
+    prctl(PR_SET_NAME, KEEPER_NAME, 0, 0, 0);
     /* An ordinary user may write the id maps of its child only if that, and so we, can be looked at. */
     if (geteuid() != 0)
         prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -288,6 +289,14 @@ static void set_state(const struct gb_keeper_post *post, enum gb_slot_state stat
     atomic_store(&post->slots->state[post->slot], (uint32_t)state);
 }
 
+/* For whoever looks at a list of processes: a keeper without a call says what it does, and of what kind. */
+static void set_name(const struct gb_keeper_post *post, const char *does)
+{
+    char name[16];
+    snprintf(name, sizeof(name), "gb-%s-%s", does, gb_pool_kinds[post->kind].name);
+    prctl(PR_SET_NAME, name, 0, 0, 0);
+}
+
 /* The cgroup of the box before last, if it is as new again: what the kernel counts for a box is given back a
  * while after its end. */
 static void take_cgroup(struct waiter *w)
@@ -306,6 +315,7 @@ static int build(struct waiter *w)
     struct gb_box *box = &w->box;
     take_cgroup(w);
     const struct gb_box before = *box;
+    set_name(w->post, "build");
     gb_box_init(box, &w->spec);
     box->zygote = &w->post->zygote;
     box->leisure = !atomic_load(&w->post->slots->pending);
@@ -342,6 +352,7 @@ static int await_call(struct waiter *w)
 {
     const struct gb_keeper_post *post = w->post;
     bool ended = false;
+    set_name(post, "waits");
     set_state(post, GB_SLOT_WAITING);
     if (atomic_load(&post->slots->pending))
         (void)gb_msg_send(post->socket, GB_MSG_WAITING, 0, &(struct gb_msg_none){0}, NULL, 0, NULL, 0);
@@ -430,6 +441,7 @@ static void serve(struct waiter *w)
     struct gb_err err = {0};
     struct keeper *k = &w->k;
     k->run = &w->run;
+    prctl(PR_SET_NAME, KEEPER_NAME, 0, 0, 0);
     gb_keeper_spec(&w->run, &k->spec);
     k->result = (struct gb_result){0};
     const int r = run_call(w, &err);

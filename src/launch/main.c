@@ -28,8 +28,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OWN_FDS 4
-#define HOLD_US 1000000 /* a run that comes when all places are taken waits this long for one */
+#define OWN_FDS  4
+#define HOLD_US  1000000 /* a run that comes when all places are taken waits this long for one */
 #define LEAVE_US 2000000 /* at the end keepers have so long to put away what they have */
 
 /* When to look for cgroups of dead boxes, counted from the start or from a keeper's sudden death: a box that
@@ -47,7 +47,7 @@ static struct launcher {
     bool held;                 /* `run` waits for a place */
     int64_t held_until_us, swept_from_us;
     int64_t leave_us; /* when to exit, whoever is still there; INT64_MAX: not yet known */
-    size_t sweeps; /* of sweep_us, done */
+    size_t sweeps;    /* of sweep_us, done */
     struct gb_run run;
     struct gb_witness witness;
     struct gb_msg msg;
@@ -272,6 +272,8 @@ static void reap(void)
         ;
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (gb_pool_reaped_zygote(pid, status))
+            continue;
         if (pid == l.probe)
             l.probe = 0;
         else if (!gb_pool_reaped(pid, status))

@@ -172,26 +172,35 @@ unsigned gb_nest_watch(struct pollfd *ret, unsigned most)
     return n;
 }
 
-static void bury(struct nest *n)
+static void bury(struct nest *n, int status, uint64_t *ret_key)
 {
-    int status = 0;
-    (void)waitpid(n->zygote.pid, &status, __WALL);
+    *ret_key = n->key;
     if (n->key)
         gb_log(GB_LOG_ERROR, "a zygote died", GB_I("pid", n->zygote.pid),
                GB_I("exit_code", WIFEXITED(status) ? WEXITSTATUS(status) : -1),
                GB_I("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
     n->key = 0;
     gb_zygote_retire(&n->zygote);
-    gb_close(&n->pidfd);
+    gb_auto_close(&n->pidfd);
 }
 
 bool gb_nest_look(int fd, uint64_t *ret_key)
 {
-    *ret_key = 0;
     for (unsigned i = 0; i < GB_NESTS; i++)
         if (nests[i].pidfd >= 0 && nests[i].pidfd == fd) {
-            *ret_key = nests[i].key;
-            bury(&nests[i]);
+            int status = 0;
+            (void)waitpid(nests[i].zygote.pid, &status, __WALL);
+            bury(&nests[i], status, ret_key);
+            return true;
+        }
+    return false;
+}
+
+bool gb_nest_reaped(pid_t pid, int status, uint64_t *ret_key)
+{
+    for (unsigned i = 0; i < GB_NESTS; i++)
+        if (nests[i].pidfd >= 0 && nests[i].zygote.pid == pid) {
+            bury(&nests[i], status, ret_key);
             return true;
         }
     return false;

@@ -28,5 +28,8 @@ void gb_nest_retire_all(void);
  * of one that should have lived, else 0. */
 unsigned gb_nest_watch(struct pollfd *ret, unsigned most);
 bool gb_nest_look(int fd, uint64_t *ret_key);
+/* A child has ended: true if it was one of them. One that has become an interpreter ends as any child does,
+ * and may be met by whoever waits for others. */
+bool gb_nest_reaped(pid_t pid, int status, uint64_t *ret_key);
 /* A payload with our start-up code for interpreters that start in their boxes; -1: there was no memory. */
 int gb_nest_start_code(void);

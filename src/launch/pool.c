@@ -174,7 +174,7 @@ static void back_off(struct pool *pool, int64_t now)
 static void back_off_all(uint64_t key)
 {
     const int64_t now = gb_clock_us();
-    for (unsigned i = 0; i < p.pool_count; i++)
+    for (unsigned i = 0; key && i < p.pool_count; i++)
         if (p.pools[i].want.key == key)
             back_off(&p.pools[i], now);
 }
@@ -400,6 +400,14 @@ unsigned gb_pool_keepers(void)
 
 /* --- what happens --- */
 
+bool gb_pool_reaped_zygote(pid_t pid, int status)
+{
+    uint64_t lost = 0;
+    const bool was = gb_nest_reaped(pid, status, &lost);
+    back_off_all(lost);
+    return was;
+}
+
 bool gb_pool_reaped(pid_t pid, int status)
 {
     unsigned i = 0;
@@ -442,8 +450,7 @@ void gb_pool_look(const struct pollfd *polled, unsigned polled_count)
             uint64_t lost = 0;
             if (!gb_nest_look(polled[i].fd, &lost))
                 hear(polled[i].fd);
-            if (lost)
-                back_off_all(lost);
+            back_off_all(lost);
             said = true;
         }
     if (said)

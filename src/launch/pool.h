@@ -28,8 +28,9 @@ bool gb_pool_take(struct gb_run *run);
 unsigned gb_pool_calls(void);
 /* Keepers of its boxes, whatever they do. */
 unsigned gb_pool_keepers(void);
-/* A child has ended: true if it was one of the pool's. */
+/* A child has ended: true if it was a keeper of the pool's, or a zygote. */
 bool gb_pool_reaped(pid_t pid, int status);
+bool gb_pool_reaped_zygote(pid_t pid, int status);
 /* What to poll; looks after each, and after the clock. */
 unsigned gb_pool_watch(struct pollfd *ret, unsigned most);
 void gb_pool_look(const struct pollfd *p, unsigned count);

@@ -187,6 +187,32 @@ class Service:
             found += [p for p, (_, _, parent, _) in table.items() if parent == pid and p not in found]
         return {pid: table[pid][3] for pid in found if pid in table}
 
+    def pool(self):
+        """How the boxes do: keepers that have a call, build a box, or wait with one, by kind; zygotes; PID 1 of the boxes that these bore."""
+        table = processes()
+        launcher = self.pids().get("launch")
+        children = {pid: comm for pid, (comm, state, parent, _) in table.items() if parent == launcher and state not in "ZX"}
+        zygotes = sorted(pid for pid, comm in children.items() if comm == "glovebox-zygote")
+        return {
+            "calls": sorted(pid for pid, comm in children.items() if comm == "glovebox-keeper"),
+            "builds": sorted(pid for pid, comm in children.items() if comm.startswith("gb-build-")),
+            "waits": {kind: found for kind in ("plain", "python", "node") if (found := sorted(pid for pid, comm in children.items() if comm == f"gb-waits-{kind}"))},
+            "zygotes": zygotes,
+            "boxes": sorted(pid for pid, (_, state, parent, _) in table.items() if parent in zygotes and state not in "ZX"),
+        }
+
+    def is_calm(self):
+        """No call has a box, and each box that is there waits for one."""
+        pool = self.pool()
+        return not pool["calls"] and not pool["builds"] and len(pool["boxes"]) == sum(map(len, pool["waits"].values()))
+
+    def wait_calm(self, seconds=PATIENCE):
+        wait_for(lambda: f"boxes that wait only: {self.pool()}; log:\n{self.log()[-4000:]}", self.is_calm, seconds)
+
+    def wait_call(self):
+        """Until a call has a box."""
+        wait_for(lambda: f"a box; {self.pool()}", lambda: self.pool()["calls"])
+
     def signal(self, number):
         self.process.send_signal(number)
 
@@ -236,11 +262,12 @@ class Service:
             self.check_gone(family)
         return self.process.returncode
 
-    def check_gone(self, family):
-        """No process of `family` and no cgroup of a box is left."""
+    def check_gone(self, family, cgroups=True):
+        """No process of `family` and no cgroup of a box is left. After a kill of the supervisor the cgroups are for the next one to remove."""
         left = lambda: [pid for pid, start in family.items() if alive(pid, start)]  # noqa: E731
         wait_for(lambda: f"the end of processes {left()}; log:\n{self.log()}", lambda: not left())
-        wait_for(lambda: f"the end of cgroups {cgroup_children(self.cgroup)}", lambda: not cgroup_children(self.cgroup))
+        if cgroups:
+            wait_for(lambda: f"the end of cgroups {cgroup_children(self.cgroup)}", lambda: not cgroup_children(self.cgroup))
 
     def remove(self):
         if self.process is not None and self.process.poll() is None:

@@ -8,7 +8,6 @@ import pytest
 
 import api
 from api import FOREVER, Stream, call, problem
-from conftest import CHILDREN
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def running_ids(service):
 
 
 def no_box_left(service):
-    wait_for("the end of keepers and boxes", lambda: len(service.family()) == 1 + len(CHILDREN))
+    service.wait_calm()
 
 
 def cancel(service, id_):

@@ -12,7 +12,6 @@ import pytest
 import api
 import conftest
 from api import call, problem
-from conftest import wait_for
 
 pytestmark = pytest.mark.rootonly
 
@@ -113,7 +112,7 @@ def test_calls_are_refused_and_nothing_runs(full):
         problem(reply, 503, "audit_unavailable")
         problem(s.request("GET", "/readyz"), 503, "audit_unavailable")
         problem(s.request("POST", "/v1/execute", {"code": "1", "stream": True}, timeout=20), 503, "audit_unavailable")
-        assert not conftest.cgroup_children(s.cgroup)
+        assert not s.pool()["calls"]
     assert failures(s) >= failed + 10
     assert api.executed(api.metrics(s)) == before
     for path in ["/healthz", "/openapi.json", "/v1/executions"]:
@@ -137,7 +136,7 @@ def test_a_result_that_cannot_be_recorded_is_withheld(full):
     replies = []
     caller = threading.Thread(target=lambda: replies.append(execute(s, code, {"Idempotency-Key": "again"})))
     caller.start()
-    wait_for("a box", lambda: conftest.cgroup_children(s.cgroup))
+    s.wait_call()
     disk.fill()
     caller.join(conftest.PATIENCE)
     problem(replies[0], 503, "audit_unavailable")
@@ -176,7 +175,7 @@ def test_it_starts_without_room_and_waits_for_it(full):
     s.start()
     caller = threading.Thread(target=lambda: pytest.raises(Exception, execute, s, api.FOREVER))
     caller.start()
-    wait_for("a box", lambda: conftest.cgroup_children(s.cgroup))
+    s.wait_call()
     disk.fill()
     s.kill("serve")
     s.process.wait()

@@ -44,7 +44,7 @@ class Call(threading.Thread):
             self.error = e
 
     def wait_running(self):
-        wait_for("a box", lambda: conftest.cgroup_children(self.s.cgroup))
+        self.s.wait_call()
 
     def result(self):
         self.join(conftest.PATIENCE)
@@ -190,7 +190,7 @@ def test_a_dead_socket_is_replaced(start_service):
     family = s.family()
     s.kill("serve")
     s.process.wait()
-    s.check_gone(family)
+    s.check_gone(family, cgroups=False)
     assert stat.S_ISSOCK(os.stat(s.unix_path).st_mode)
     s.start()
     assert s.request("GET", "/healthz", unix=True).status == 200
@@ -375,7 +375,8 @@ def test_a_child_that_dies_comes_back(start_service, name):
     s = start_service()
     call = Call(s, 25)
     call.wait_running()
-    before, family = s.pids(), s.family()
+    before, family, cgroups = s.pids(), s.family(), set(conftest.cgroup_children(s.cgroup))
+    assert cgroups
     s.kill(name)
     after = s.wait_children(but=before.values())
     s.wait_healthy()
@@ -383,7 +384,7 @@ def test_a_child_that_dies_comes_back(start_service, name):
     assert not set(before.values()) & set(after.values())
     assert not (call.result() or {}).get("success"), "its caller hears that it came to nothing"
     wait_for("old boxes to be gone", lambda: not [p for p, began in family.items() if p != s.pid and conftest.alive(p, began)])
-    wait_for(lambda: f"old cgroups to be gone: {conftest.cgroup_children(s.cgroup)}", lambda: not conftest.cgroup_children(s.cgroup))
+    wait_for(lambda: f"the end of old cgroups: {cgroups & set(conftest.cgroup_children(s.cgroup))}", lambda: not cgroups & set(conftest.cgroup_children(s.cgroup)))
     # The others may notice, and end, before we hear of it.
     deaths = s.log_lines("a process of the service ended") + s.log_lines("ended as well")
     assert [d for d in deaths if d["process"] == name and "signal 9" in d["how"]], deaths
@@ -427,8 +428,8 @@ def test_a_supervisor_that_is_killed_takes_all_with_it(start_service):
     s = start_service()
     call = Call(s, 25)
     call.wait_running()
-    family = s.family()
-    assert len(family) > 4
+    family, cgroups = s.family(), set(conftest.cgroup_children(s.cgroup))
+    assert len(family) > 4 and cgroups
     s.kill("serve")
     s.process.wait()
     left = lambda: [pid for pid, began in family.items() if conftest.alive(pid, began)]  # noqa: E731
@@ -436,7 +437,7 @@ def test_a_supervisor_that_is_killed_takes_all_with_it(start_service):
     assert call.result() is None
     s.start()
     s.wait_healthy()
-    wait_for("the dead box's cgroup to be swept", lambda: not conftest.cgroup_children(s.cgroup))
+    wait_for("cgroups of dead boxes to be swept", lambda: not cgroups & set(conftest.cgroup_children(s.cgroup)))
 
 
 def test_children_get_four_descriptors_and_a_session(start_service):

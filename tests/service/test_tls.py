@@ -13,7 +13,6 @@ import time
 
 import pytest
 
-from conftest import CHILDREN, wait_for
 
 CODE = {"tool_name": "execute_code", "code": "print(2 + 2)"}
 
@@ -141,7 +140,7 @@ def test_a_client_that_leaves_cancels(tls):
     head = f"POST /v1/execute HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     s = raw(tls)
     s.sendall(head + body)
-    wait_for("a box", lambda: len(tls.family()) > 1 + len(CHILDREN))
+    tls.wait_call()
     s.close()
     tls.wait_log('"status":"cancelled"')
 

@@ -71,7 +71,7 @@ static void fill_receipt(struct gb_receipt *e)
 
 #define RECEIPT                                                                                              \
     "\"enforced\":{\"backend\":\"native\",\"steps\":[\"zero\",\"two\"],\"degraded\":[\"one\"],\"root\":"     \
-    "\"system\","                                                                                            \
+    "\"system\",\"start\":\"cold\","                                                                         \
     "\"network\":\"host\",\"seccomp\":\"default\",\"landlock_abi\":6,\"cgroup\":{\"version\":2,"             \
     "\"controllers\":"                                                                                       \
     "\"memory pids\"},\"host_uid\":200001,\"supplementary_groups\":2,\"limits\":{\"timeout_seconds\":2.5,"   \
