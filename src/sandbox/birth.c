@@ -41,7 +41,7 @@ static struct net *taken; /* by the box that is about to be born */
 static struct net *free_net(void)
 {
     for (unsigned i = 0; i < net_count; i++)
-        if (!nets[i].user)
+        if (!nets[i].user || !GB_WALL("net-own"))
             return &nets[i];
     return NULL;
 }
@@ -108,7 +108,8 @@ static void execute_init(const struct gb_nursery *n, struct gb_box *box, struct 
     const int image = GB_INIT_CONTROL + 1;
     int ends[2];
     if ((box->image_fd != image && dup3(box->image_fd, image, O_CLOEXEC) < 0) ||
-        close_range(image + 1, ~0U, 0) || close_range(GB_INIT_CHANNEL + 1, (unsigned)image - 1, 0) ||
+        (GB_WALL("close-fds") && close_range(image + 1, ~0U, 0)) ||
+        close_range(GB_INIT_CHANNEL + 1, (unsigned)image - 1, 0) ||
         (n->ahead && pipe2(ends, 0))) {
         gb_err_set(err, GB_ERR_INTERNAL, errno, "place the descriptors of init");
         return;
@@ -126,7 +127,8 @@ static void grow(const struct gb_nursery *n, struct gb_box *box)
     if (GB_WALL("umask"))
         umask(022);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the change of uid has made our own id maps root's */
-    box->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* of our own copy of the mounts */
+    /* Of our own copy of the mounts. */
+    box->root_fd = open(GB_WALL("pivot") ? "/" : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
                              : gb_steps_run(box, GB_SIDE_BOX, &err);
     if (!r && !n->born) {
@@ -134,7 +136,7 @@ static void grow(const struct gb_nursery *n, struct gb_box *box)
             execute_init(n, box, &err);
     } else if (!r) {
         /* No exec closes them here. */
-        if (close_range(GB_INIT_CHANNEL + 1, ~0U, 0))
+        if (GB_WALL("close-fds") && close_range(GB_INIT_CHANNEL + 1, ~0U, 0))
             _exit(1);
         waiting.pid = n->born(n->context, &waiting.control);
         if (waiting.pid == 0)
@@ -192,7 +194,8 @@ static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb
  * that uid, and the right to become it and to come back is ours. */
 static long clone_as(struct gb_box *box, struct clone_args *args)
 {
-    if (syscall(SYS_setresgid, -1, box->host_gid, -1) || syscall(SYS_setresuid, -1, box->host_uid, -1))
+    if (GB_WALL("ns-user") && (syscall(SYS_setresgid, -1, box->host_gid, -1) ||
+                               syscall(SYS_setresuid, -1, box->host_uid, -1)))
         return -1;
     long pid = gb_sys_clone3(args);
     if (pid == 0)
@@ -230,6 +233,10 @@ static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const 
                    "bear a box");
     if (pid > 0 && taken)
         taken->user = (pid_t)pid;
+#ifdef GB_TESTING
+    if (pid > 0 && !gb_userns_maps_itself())
+        (void)gb_userns_map_other(&box, pid);
+#endif
     (void)gb_channel_report(&box, pid > 0 ? GB_REPORT_BORN : GB_REPORT_FAILED, pidfd, &err);
     return -1;
 }
