@@ -99,7 +99,10 @@ int gb_rehearsal_zygote(const char *degraded, struct gb_zygote *ret, struct gb_e
         spec.files = files;
         spec.file_count = ARRAY_LEN(files);
     }
-    return gb_zygote_start(&spec, ret, err);
+    int r = gb_zygote_start(&spec, ret, err);
+    for (size_t i = 0; i < spec.file_count; i++)
+        gb_auto_close(&files[i].fd);
+    return r;
 }
 
 /* That of a nursery. */

@@ -21,10 +21,11 @@ if argv[0] != "python3" or len(argv) < 2 or not os.path.isfile(argv[1]):
     except OSError as error:
         sys.exit(f"bootstrap: {argv[0]}: {error}")
 sys.argv = argv[1:]
-sys.path[0] = os.path.dirname(os.path.abspath(argv[1]))
-script = sys.modules["__main__"].__dict__
-name = argv[1]
-for word in [word for word in script if not word.startswith("__")]:
-    if word not in ("script", "name"):
-        del script[word]
-exec(compile(open(name, "rb").read(), name, "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
+main = sys.modules["__main__"].__dict__
+script = os.path.abspath(argv[1])
+sys.path[0] = os.path.dirname(script)
+for word in [word for word in main if not word.startswith("__") and word not in ("main", "script")]:
+    del main[word]
+code = compile(open(script, "rb").read(), script, "exec")
+main["__file__"] = script
+exec(code, main)

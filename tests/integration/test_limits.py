@@ -73,6 +73,7 @@ def test_a_bad_value_is_refused_by_name(gb, name):
 
 def test_the_ceiling_itself_is_taken(gb):
     hard_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # nobody in a user namespace can go above what the host gave
+    hard_files -= 0 if gb.path == "cold" else 8  # PID 1 of a waiting box has GB_INIT_SPARE more than its program
     values = CEILINGS | {"max_open_files": min(CEILINGS["max_open_files"], hard_files)}
     assert gb.json(*(f"{option(k)}={v}" for k, v in values.items()), "--", "true")["enforced"]["limits"] == values
 
