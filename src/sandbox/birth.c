@@ -28,8 +28,8 @@
 #define REAP_MS 1000 /* the dead are looked for before each birth, and when there is none for this long */
 
 /* Network namespaces. To make one costs more than all the rest of a box, so they are used again: by one box
- * at a time, and by the next only when no process of the one before is left. A box owns no right over the one
- * it is in and can make no socket in it but unix ones, so that it leaves nothing behind. */
+ * at a time, and by the next only when no process and no socket of the one before is left. A box owns no
+ * right over the one it is in and can make no socket in it but unix ones, so that it leaves nothing else. */
 static struct net {
     int fd;
     pid_t user; /* 0: free */
@@ -38,15 +38,34 @@ static unsigned net_count;
 
 static struct net *taken; /* by the box that is about to be born */
 
-static struct net *free_net(void)
+/* No socket is left in the namespace that we are in. Those that a dead box has sent to itself outlive it,
+ * names and all, until the kernel looks for such, which it does when some socket is closed. */
+static bool is_clean(int proc_fd)
+{
+    static const char none[] = "sockets: used 0\n";
+    char text[512] = "";
+    if (!GB_WALL("net-clean"))
+        return true;
+    if (gb_fd_get(proc_fd, "self/net/sockstat", text, sizeof(text)) > 0 &&
+        !strncmp(text, none, strlen(none)))
+        return true;
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        close(fd);
+    return false; /* another time */
+}
+
+/* Enters one that was used before, if there is one that can be. */
+static struct net *enter_used(int proc_fd)
 {
     for (unsigned i = 0; i < net_count; i++)
-        if (!nets[i].user || !GB_WALL("net-own"))
+        if ((!nets[i].user || !GB_WALL("net-own")) && !setns(nets[i].fd, CLONE_NEWNET) && is_clean(proc_fd))
             return &nets[i];
     return NULL;
 }
 
-static int make_net(int proc_fd)
+/* Makes one, and is in it. */
+static int make_net(int proc_fd, struct net **ret)
 {
     if (net_count == NETS)
         return -EAGAIN;
@@ -55,7 +74,8 @@ static int make_net(int proc_fd)
     int fd = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    nets[net_count++] = (struct net){.fd = fd};
+    *ret = &nets[net_count++];
+    **ret = (struct net){.fd = fd};
     return 0;
 }
 
@@ -63,13 +83,9 @@ static int make_net(int proc_fd)
  * and that has nothing but a loopback device that is down. */
 int gb_net_enter(struct gb_box *box, struct gb_err *err)
 {
-    int r = free_net() ? 0 : make_net(box->proc_fd);
-    if (r)
-        return gb_err_set(err, GB_ERR_LAYER, -r, "make a network namespace");
-    taken = free_net();
-    if (setns(taken->fd, CLONE_NEWNET))
-        return gb_err_set(err, GB_ERR_LAYER, errno, "enter a network namespace");
-    return 0;
+    taken = enter_used(box->proc_fd);
+    int r = taken ? 0 : make_net(box->proc_fd, &taken);
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "make a network namespace") : 0;
 }
 
 static unsigned reap(void)
