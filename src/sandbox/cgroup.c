@@ -239,15 +239,20 @@ static int watch_memory(struct gb_cgroup *cg, struct gb_err *err)
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "watch the cgroup's memory events") : 0;
 }
 
+/* Before there are files. */
+static int64_t first_limit(const struct gb_cgroup *cg)
+{
+    const int64_t limit = cg->memory_bytes + cg->headroom_bytes;
+    return limit < cg->hard_bytes ? limit : cg->hard_bytes;
+}
+
 int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err)
 {
     cg->memory_bytes = spec->limits.memory_mb * MIB;
     cg->hard_bytes = (spec->limits.memory_mb + spec->limits.disk_mb) * MIB;
     cg->headroom_bytes =
             spec->limits.disk_mb * MIB / 4 > HEADROOM ? spec->limits.disk_mb * MIB / 4 : HEADROOM;
-    cg->limit_bytes = cg->memory_bytes + cg->headroom_bytes;
-    if (cg->limit_bytes > cg->hard_bytes)
-        cg->limit_bytes = cg->hard_bytes;
+    cg->limit_bytes = first_limit(cg);
     int r = gb_cgroup_open_parents(cg, spec, err);
     if (r)
         goto fail;
@@ -432,8 +437,9 @@ static void v1_kill(const struct gb_cgroup *cg)
         }
 }
 
-void gb_cgroup_kill(const struct gb_cgroup *cg)
+void gb_cgroup_kill(struct gb_cgroup *cg)
 {
+    cg->lifted = true;
     /* Dying takes cpu time too, which the box may have used up. */
     if (cg->version == 2) {
         gb_fd_put(cg->fd[0], "cpu.max", "max");
@@ -465,24 +471,26 @@ void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage)
     if (!look_int(cg, GB_CG_PEAK, &peak))
         usage->memory_peak_bytes =
                 peak; /* v2 before 5.19 keeps none: then what the largest process had stands */
-    if (!look_int(cg, GB_CG_PIDS_PEAK, &usage->pids_peak) && usage->pids_peak > 0)
+    if (!cg->used && !look_int(cg, GB_CG_PIDS_PEAK, &usage->pids_peak) && usage->pids_peak > 0)
         usage->pids_peak--; /* init */
 }
 
 bool gb_cgroup_recycle(struct gb_cgroup *cg)
 {
     /* v2 has no way back to zero for what was used (before 6.12 none for the peak). */
-    if (cg->version != 1 || gb_cgroup_oom_killed(cg) || gb_cgroup_memory_current(cg) > RESIDUE_MOST)
+    if (cg->version != 1 || cg->lifted || gb_cgroup_oom_killed(cg) ||
+        gb_cgroup_memory_current(cg) > RESIDUE_MOST)
         return false;
-    const int64_t limit = cg->memory_bytes + cg->headroom_bytes;
+    const int64_t limit = first_limit(cg);
     char text[32], events[sizeof(uint64_t)];
     (void)!read(cg->event_fd, events, sizeof(events));
-    if (cg->limit_bytes != limit && cg->limit_bytes != cg->hard_bytes) {
-        snprintf(text, sizeof(text), "%" PRId64, limit < cg->hard_bytes ? limit : cg->hard_bytes);
+    if (cg->limit_bytes != limit) {
+        snprintf(text, sizeof(text), "%" PRId64, limit);
         if (gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.limit_in_bytes", text))
             return false;
-        cg->limit_bytes = limit < cg->hard_bytes ? limit : cg->hard_bytes;
+        cg->limit_bytes = limit;
     }
+    cg->used = true;
     return !gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.max_usage_in_bytes", "0") &&
            !gb_fd_put(cg->fd[GB_CG_CPUACCT], "cpuacct.usage", "0");
 }

@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "base/wall.h"
 #include "init/attend.h"
 #include "init/report.h"
 #include "beneath.h"
@@ -42,7 +43,8 @@ static long born(bool leisure, int *ret_control)
     if (pid == 0) {
         /* Of what PID 1 has, the interpreter gets one pipe, and not even that when it runs. */
         kept.words = dup2(ends[0], GB_INIT_CHANNEL);
-        close_range(GB_INIT_CHANNEL + 1, ~0U, 0);
+        if (GB_WALL("close-fds"))
+            close_range(GB_INIT_CHANNEL + 1, ~0U, 0);
         gb_init_give_back();
         prctl(PR_SET_NAME, kept.name, 0, 0, 0);
         PyOS_AfterFork_Child();
