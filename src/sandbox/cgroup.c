@@ -197,16 +197,23 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
                             : write_settings(cg, v1, ARRAY_LEN(v1), err);
 }
 
+static void open_file(struct gb_cgroup *cg, enum gb_cgroup_file f)
+{
+    if (cg->file_fd[f] < 0 && files[f].name[cg->version])
+        cg->file_fd[f] =
+                openat(dir_of(cg, files[f].controller), files[f].name[cg->version], O_RDONLY | O_CLOEXEC);
+}
+
 /* v1 tells through an eventfd that somebody waits for memory. (It has marks on usage too, but setting one
  * waits for an RCU grace period.) */
 static int v1_watch_oom(struct gb_cgroup *cg)
 {
-    AUTO_FD fd = openat(cg->fd[GB_CG_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
+    open_file(cg, GB_CG_EVENTS);
     cg->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0 || cg->event_fd < 0)
+    if (cg->file_fd[GB_CG_EVENTS] < 0 || cg->event_fd < 0)
         return -errno;
     char text[32];
-    snprintf(text, sizeof(text), "%d %d", cg->event_fd, fd);
+    snprintf(text, sizeof(text), "%d %d", cg->event_fd, cg->file_fd[GB_CG_EVENTS]);
     return gb_fd_put(cg->fd[GB_CG_MEMORY], "cgroup.event_control", text);
 }
 
@@ -289,13 +296,6 @@ int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err)
 
 /* --- what was used --- */
 
-static void open_file(struct gb_cgroup *cg, enum gb_cgroup_file f)
-{
-    if (cg->file_fd[f] < 0 && files[f].name[cg->version])
-        cg->file_fd[f] =
-                openat(dir_of(cg, files[f].controller), files[f].name[cg->version], O_RDONLY | O_CLOEXEC);
-}
-
 void gb_cgroup_open_files(struct gb_cgroup *cg)
 {
     for (unsigned f = GB_CG_AT_END; cg->version && f < GB_CG_FILES; f++)
@@ -357,7 +357,9 @@ bool gb_cgroup_oom_killed(const struct gb_cgroup *cg)
  * such cache: where it could be what is over, have it dropped and look again. */
 static bool v1_drop_caches(const struct gb_cgroup *cg)
 {
-    int64_t kernel = 0;
+    int64_t peak = 0, kernel = 0;
+    if (look_int(cg, GB_CG_PEAK, &peak) || peak < KERNEL_MUCH) /* of all memory, the kernel's included */
+        return false;
     if (look_int(cg, GB_CG_KERNEL, &kernel) || kernel < KERNEL_MUCH)
         return false;
     return !gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.force_empty", "0");

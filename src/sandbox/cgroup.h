@@ -25,12 +25,12 @@ enum gb_controller { GB_CG_MEMORY, GB_CG_PIDS, GB_CG_CPU, GB_CG_CPUACCT, GB_CG_C
 /* What is read while the box runs and when it has ended. */
 enum gb_cgroup_file {
     GB_CG_CURRENT,
+    GB_CG_KERNEL,
     GB_CG_PEAK,
     GB_CG_AT_END = GB_CG_PEAK, /* from here on: of every run, however short */
     GB_CG_EVENTS,
     GB_CG_CPU_USED,
     GB_CG_PIDS_PEAK,
-    GB_CG_KERNEL,
     GB_CG_FILES
 };
 
