@@ -9,7 +9,6 @@ own objects in the order of CPython, and ends the process. Deliberately not done
 - sys.is_finalizing() stays False, and signals keep their Python handlers until the end
 - daemon threads are not stopped before the process is: they get no processor any more unless the end waits for something
 - exit functions of C libraries run only if the script has loaded an extension module, buffers of C streams are always written
-- PYTHONINSPECT, set by the script itself, does not start a prompt
 
 Generators, because whatever may run code of the script is yielded to beneath.c: then no frame of ours is beneath it.
 """

@@ -27,10 +27,11 @@ DECIDING = ("PYTHON", "PATH=", "LANG", "LC_", "LD_", "GLIBC_", "MALLOC_", "LOCPA
 
 
 def fresh_main():
-    """A module in the place of ours. Its namespace, which is returned, is still empty."""
-    module = type(sys)("__main__")
+    """A module in the place of ours, under every name (multiprocessing has one). Its namespace, which is returned, is still empty."""
+    ours, module = sys.modules["__main__"], type(sys)("__main__")
     vars(module).clear()
-    sys.modules["__main__"] = module
+    for name in [name for name, value in sys.modules.items() if value is ours]:
+        sys.modules[name] = module
     return vars(module)
 
 

@@ -1,6 +1,6 @@
-"""The first lines of a warm interpreter's main.py, which the interpreter runs as a script; the rest of it is TEXT.
+"""The first lines of a warm interpreter's main.py, which the interpreter runs as a script; the rest of it is BOOTSTRAP.
 
-What it has here is what every script has here: it is written down before anything of ours is loaded. TEXT is compiled in a process
+What it has here is what every script has here: it is written down before anything of ours is loaded. BOOTSTRAP is compiled in a process
 of its own, since what a compiler leaves behind in memory would be copied, page tables at least, for each box.
 """
 
@@ -30,4 +30,4 @@ def compiled(text):
     return marshal.loads(b"".join(pieces))
 
 
-exec(compiled(TEXT))
+exec(compiled(BOOTSTRAP))

@@ -220,7 +220,7 @@ def begin_cold(argv, env, is_screened):
     if is_screened:
         fd = posix.open(HOME + "/sitecustomize.py", posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o644)
         with io.open(fd, "wb") as file:
-            file.write((TEXT[SHARED_AT[0] : SHARED_AT[1]] + COLD_ENDING).encode())
+            file.write((BOOTSTRAP[SHARED_AT[0] : SHARED_AT[1]] + COLD_ENDING).encode())
     begin_anew(argv, env)
 
 
@@ -240,7 +240,7 @@ def life(slot, modules):
     finally:
         without_pipes(own)
     space = fresh_main()
-    kept = {id(module): (module, dict(vars(module))) for name, module in sys.modules.items() if name in modules and name != "__main__"}
+    kept = {id(module): (module, dict(vars(module))) for name, module in sys.modules.items() if name in modules and vars(module) is not space}
     ending, plan = finish(slot, kept, _thread._count()), plain_end()
     settle(modules, directories)
     fill_main(space)

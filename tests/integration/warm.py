@@ -88,7 +88,7 @@ def collect(fds, data=b""):
 
 
 class Warm:
-    def __init__(self, build, home, interpreter="/usr/bin/python3", preload=(), extra=()):
+    def __init__(self, build, home, interpreter="/usr/bin/python3", preload=(), extra=(), in_namespace=False):
         self.place, self.interpreter = Place(home), interpreter
         self.environment = {**ENVIRONMENT, "HOME": str(self.place.path)}
         self.place.path.mkdir()
@@ -100,9 +100,10 @@ class Warm:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control = ours
         self.err = open(self.place.home / "zygote.err", "w+b")
+        around = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"] if in_namespace else []
         with its:
             self.process = subprocess.Popen(
-                [interpreter, str(self.place.path / "main.py")], cwd=self.place.path, env=self.environment, stdin=subprocess.DEVNULL, stdout=self.err, stderr=self.err,
+                [*around, interpreter, str(self.place.path / "main.py")], cwd=self.place.path, env=self.environment, stdin=subprocess.DEVNULL, stdout=self.err, stderr=self.err,
                 close_fds=False, preexec_fn=lambda: os.dup2(its.fileno(), 3),
             )  # fmt: skip
         self.moved = False
@@ -139,19 +140,23 @@ class Warm:
         return Done(status, out, err, there, **measured)
 
     def request(self, argv, env, directory, data, flag):
-        words = [flag + directory, str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items() if value is not None)]
         pipes = [os.pipe() for _ in range(3)]
-        socket.send_fds(self.control, [b"".join(os.fsencode(word) + b"\0" for word in words)], [pipes[0][0], pipes[1][1], pipes[2][1]])
-        for fd in (pipes[0][0], pipes[1][1], pipes[2][1]):
-            os.close(fd)
+        given = [pipes[0][0], pipes[1][1], pipes[2][1]]
         end = collect((pipes[0][1], pipes[1][0], pipes[2][0]), data)
+        try:
+            status, measured = self.ask(argv, env, directory, given, flag)
+        finally:
+            for fd in given:
+                os.close(fd)
+        return status, *end(), measured
+
+    def ask(self, argv, env, directory, fds, flag=""):
+        words = [flag + directory, str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items() if value is not None)]
+        socket.send_fds(self.control, [b"".join(os.fsencode(word) + b"\0" for word in words)], fds)
         reply = self.control.recv(200)
         assert reply, self.said()
-        names = ("status", "faults_before", "faults", "cpu_before", "cpu", "wall")
-        measured = dict(zip(names, map(int, reply.split())))
-        status = measured.pop("status")
-        out, err = end()
-        return os.waitstatus_to_exitcode(status), out, err, measured
+        status, *numbers = map(int, reply.split())
+        return os.waitstatus_to_exitcode(status), dict(zip(("faults_before", "faults", "cpu_before", "cpu", "wall"), numbers))
 
     def native(self, code, *args, files=None, env=None, input=b"", script=None):
         """The same, by an interpreter of its own."""

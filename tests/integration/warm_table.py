@@ -461,3 +461,6 @@ ANY_ORDER = {
 # Before this version. Since 3.12 an interpreter that was told to exit complains of what it was told; since 3.13 tracebacks are printed by Python code,
 # of which a tracing function sees what is not cached yet.
 BEFORE = {"exit very big": (3, 12), "exit object that fails": (3, 12), "tracing and error": (3, 13)}
+
+# Scripts that watch what the interpreter itself does at the end.
+WATCHING = ("tracing", "tracing to the end", "tracing and error", "tracing and __del__", "profiling to the end")
