@@ -257,11 +257,11 @@ state = {
     "modules": sorted((name, type(m).__name__, len(vars(m))) for name, m in sys.modules.items() if m and name not in ("__main__", "gc", "signal", "enum", "re")),
     "names": sorted((name, sorted(vars(m))) for name, m in list(sys.modules.items()) if name in ("builtins", "os", "posix", "io", "codecs", "time", "site")),
     "sys": sorted((name, small(value)) for name, value in vars(sys).items()),
-    "environment": list(os.environ.items()), "of C": os.popen("env").read(),
+    "environment": list(os.environ.items()), "of C": __import__("subprocess").run(["env"], capture_output=True).stdout,
     "directory": os.getcwd(), "files": os.listdir("."), "umask": os.umask(0o22), "path": sys.path, "cache": sorted(sys.path_importer_cache),
     "signals": [str(signal.getsignal(n)) for n in range(1, 32)], "filters": str(warnings.filters), "limits": sys.getrecursionlimit(), "gc": gc.get_threshold(),
     "frozen": gc.get_freeze_count(), "same": [id(x) for x in (None, int, os, sys, print, os.environ, sys.stdout)], "print": repr(print),
-    "one": 1 + 1, "text": "abc".upper(), "list": sorted([3, 1, 2]), "priority": os.getpriority(0, 0), "descriptors": len(os.listdir("/proc/self/fd")),
+    "one": 1 + 1, "text": "abc".upper(), "list": sorted([3, 1, 2]), "priority": os.getpriority(0, 0), "descriptors": sorted(fd + os.readlink("/proc/self/fd/" + fd)[:5] for fd in os.listdir("/proc/self/fd") if os.path.lexists("/proc/self/fd/" + fd)),
 }
 for name, value in state.items(): print(name, value)
 """
