@@ -14,6 +14,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+/* Where nobody follows the output as it comes, a program has this long before it is read: most have ended by
+ * then, and all they wrote is in the pipes. Who writes more than a pipe holds waits as long. */
+#define UNREAD_US         2000
 #define REPLY_FILES_BYTES ((size_t)16 << 20) /* of files that come back in one reply */
 
 static struct gb_buf *buffer(struct call *call, int stream)
@@ -128,13 +131,17 @@ static void stderr_ready(struct gb_source *source, uint32_t events)
 }
 
 /* The box is gone: what is in the pipe is all there will be. But it may have handed its end to another box
- * that lives, so no more is taken than a pipe holds. */
+ * that lives, so no more is taken than a pipe holds; how much that is is asked when there is much. */
 static void drain(struct call *call, int stream)
 {
-    const int size = call->run.stream[stream].fd >= 0 ? fcntl(call->run.stream[stream].fd, F_GETPIPE_SZ) : 0;
-    const uint64_t end = call->run.seen[stream] + (size > 0 ? (uint64_t)size : 0);
-    while (call->run.stream[stream].fd >= 0 && call->run.seen[stream] < end && take(call, stream))
-        ;
+    const int *fd = &call->run.stream[stream].fd;
+    const uint64_t before = call->run.seen[stream];
+    uint64_t most = FRONT_CHUNK;
+    while (*fd >= 0 && call->run.seen[stream] - before < most && take(call, stream))
+        if (call->run.seen[stream] - before >= most && most == FRONT_CHUNK) {
+            const int size = fcntl(*fd, F_GETPIPE_SZ);
+            most = size > FRONT_CHUNK ? (uint64_t)size : most;
+        }
     close_stream(call, stream);
     feed(call, stream, "", 0, true);
     call->redactions += gb_redact_hits(call->run.redact[stream]);
@@ -236,10 +243,19 @@ static void take_streams(struct call *call, struct gb_msg *msg)
         if (s->fd >= 0)
             continue; /* said twice */
         *s = (struct gb_source){.fd = TAKE_FD(msg->fd[i]), .ready = ready[i]};
-        if (!call->run.paused)
-            gb_loop_watch(call->front->loop, s, EPOLLIN);
     }
     gb_msg_done(msg);
+    if (call->stream != STREAM_NONE)
+        run_watch(call);
+    else
+        gb_loop_at(call->front->loop, &call->timer, gb_clock_us() + UNREAD_US);
+}
+
+void run_watch(struct call *call)
+{
+    for (int i = 0; i < 2 && !call->run.paused; i++)
+        if (call->run.stream[i].fd >= 0)
+            gb_loop_watch(call->front->loop, &call->run.stream[i], EPOLLIN);
 }
 
 static void keeper_ready(struct gb_source *source, uint32_t events)
