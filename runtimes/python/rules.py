@@ -57,10 +57,11 @@ class Rules:
         self.calls, self.wild, self.imports = {}, {}, {}  # dotted name -> rules; those that end with .* are in wild
         self.paths, self.writes = [], []
         self.prefixes = set(LEADS)
+        self.telling = TELLING
 
-    def telling(self):
+    def complete(self):
         """Words of which a script must have at least one if a rule is to fire, unless it has a slash."""
-        return TELLING.union(name.partition(".")[0] for names in (self.wild, self.imports) for name in names).union(
+        self.telling = TELLING.union(name.partition(".")[0] for names in (self.wild, self.imports) for name in names).union(
             name.split(".")[name.startswith("builtins.")] for name in self.calls
         )
 

@@ -1,23 +1,20 @@
 """What runs in the box before the first instruction of a Python script.
 
-Python's own `site` imports it as sitecustomize, from a directory beside the script that PYTHONPATH names. At that time nothing
-of the box's files is on the path, so that nothing of them can run before. It reads the script, asks the rules, writes the
-report to stderr, and takes away every trace of itself: files, variables, modules. Then it moves the script to where the
-interpreter looks for it, and the interpreter runs it as always. If it fails in any way, the script stays where nobody looks.
+It reads the script, asks the rules, writes the report to stderr, and takes away every trace of itself. Then the script is moved
+to where the interpreter looks for it. If anything fails on the way, the script stays where nobody looks.
+
+Two files end it, each of which says where it is (HOME, BOX, SCRIPT): cold.py, for an interpreter that has just been started, and
+zygote.py, for one that was waiting.
 
 Only modules that are built in or loaded anyway are used. The names of the language level (what may be imported, which
 built-ins are hidden) are advice to whoever writes the script, not a wall.
 """
 
-import gc
 import posix
 import sys
 
-gc.disable()  # a syntax tree is many objects, and none of them is garbage before it is over
-HOME = __file__.rpartition("/")[0]
-BOX = HOME.rpartition("/")[0]
-SCRIPT = BOX + "/main.py"
 REPORT = "\x1eglovebox-screen "
+CLEAN = (REPORT + '{"blocked":false,"findings":[]}\n').encode()
 BLOCKED, FAILED, SMALL, MODULES = 126, 1, 1 << 14, 1 << 20
 # Everything that is not part of a name becomes a space.
 WORDS = bytes(c if chr(c).isalnum() or c == 95 else 32 for c in range(128)) + b" " * 128
@@ -65,6 +62,7 @@ def configure(text):
             modules = words
         elif kind == "B":
             builtins = words
+    rules.complete()
     return rules, modules, builtins
 
 
@@ -128,22 +126,26 @@ def tells_nothing(source, telling):
     if len(source) > SMALL or not source.isascii() or b"/" in source or b"\\" in source:
         return False
     words = source.translate(WORDS).decode().split()
+    if not telling.isdisjoint(words):
+        return False
+    if b"_" not in source:
+        return True
     if any(word[:2] == "__" and word not in ("__name__", "__main__", "__init__") for word in words):
         return False
-    return telling.isdisjoint(words) and telling.isdisjoint(word.strip("_") for word in words)
+    return telling.isdisjoint(word.strip("_") for word in words)
 
 
 def look(rules, source):
     """Findings, and the exception if there is no tree."""
-    screen = Screen(rules)
     if not rules.block:
         return {}, None
     encoding = odd_encoding(source)
+    if not encoding and tells_nothing(source, rules.telling):
+        return {}, None
+    screen = Screen(rules)
     if encoding:
         screen.hit_all(1, "declares the encoding " + encoding)
         return screen.hits, None
-    if tells_nothing(source, rules.telling()):
-        return {}, None
     tree, error = parse(source)
     if tree:
         try:
@@ -196,10 +198,10 @@ def look_at(rules, name):
     return found.hits
 
 
-def look_around(rules, hits):
+def look_around(rules, hits, files):
     """The files of the call, as the script itself; where a rule fires first counts."""
     total = 0
-    for name, size in importable() if rules.block else ():
+    for name, size in files if rules.block else ():
         total += size
         if total > MODULES:
             found = dict.fromkeys(rules.block, (1, "more than 1 MiB of modules: the rest was not looked at"))
@@ -222,6 +224,8 @@ def units(c):
 
 
 def report(hits, blocked):
+    if not hits:
+        return posix.write(2, CLEAN)  # less than a pipe takes at once
     found = ['{"rule":%d,"line":%d,"reason":"%s"}' % (rule, line, quote(reason[:90])) for rule, (line, reason) in sorted(hits.items())]
     write(REPORT + '{"blocked":%s,"findings":[%s]}\n' % ("true" if blocked else "false", ",".join(found)))
 
@@ -332,50 +336,45 @@ def user_packages(site):
     sys.path[:] = before[:at] + added + before[at:]
 
 
-def leave():
-    import os
-    import site
-
-    for directory in (HOME + "/__pycache__", HOME):
-        for name in posix.listdir(directory):
-            if directory != HOME or name not in ("main.py", "__pycache__"):
-                posix.unlink(directory + "/" + name)
-    posix.rmdir(HOME + "/__pycache__")
-    for name in ("PYTHONPATH", "PYTHONUSERBASE"):
-        os.environ.pop(name, None)
-    sys.path[:] = [p for p in sys.path if p != HOME]
-    sys.path_importer_cache.pop(HOME, None)
-    sys.modules.pop("sitecustomize", None)
-    sys.modules.pop("gc", None)
-    user_packages(site)
+def restrict(modules, builtins):
+    if modules is not None:
+        allow(modules)
+    if builtins:
+        hide(builtins)
 
 
-def main():
-    rules, modules, builtins = configure(read(HOME + "/start.txt").decode())
-    source = read(HOME + "/main.py")
+def examine(rules, source, files):
+    """Looks at the script and the files that came with it, and reports. Does not return if the script may not run."""
     hits, error = look(rules, source)
-    look_around(rules, hits)
-    blocked = any(rules.block[rule] for rule in hits)
+    if files:
+        look_around(rules, hits, files)
+    blocked = any(rules.block[rule] for rule in hits) if hits else False
     report(hits, blocked)
     if blocked:
         posix._exit(BLOCKED)
     if error and not (isinstance(error, SyntaxError) and is_text(source)):
         sys.excepthook(error.__class__, error, None)
         posix._exit(FAILED)
-    leave()
-    if modules is not None:
-        allow(modules)
-    if builtins:
-        hide(builtins)
+
+
+def remove_files():
+    """Ours, that is: all but the script."""
+    for name in posix.listdir(HOME):
+        if name == "__pycache__":
+            for one in posix.listdir(HOME + "/__pycache__"):
+                posix.unlink(HOME + "/__pycache__/" + one)
+            posix.rmdir(HOME + "/__pycache__")
+        elif name != "main.py":
+            posix.unlink(HOME + "/" + name)
+
+
+def place():
+    """The script goes where the interpreter looks for it."""
     posix.rename(HOME + "/main.py", SCRIPT)
     posix.rmdir(HOME)
-    gc.enable()
 
 
-try:
-    main()
-except BaseException as e:
-    write("the start-up code failed: %s: %s\n" % (e.__class__.__name__, e))
+def failed(error):
+    """The end, whatever it was that failed."""
+    write("the start-up code failed: %s: %s\n" % (error.__class__.__name__, error))
     posix._exit(FAILED)
-
-import sitecustomize  # noqa: E402 F401  the system's own, which ours stood before; `site` passes over it if there is none

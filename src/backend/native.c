@@ -68,7 +68,7 @@ static int native_run(const struct gb_spec *spec, gb_backend_output_fn *on_outpu
                       struct gb_result *result, struct gb_err *err)
 {
 #ifdef GB_TESTING
-    if (gb_rehearsal_wanted(spec))
+    if (gb_rehearsal_wanted())
         return gb_rehearsal_run(spec, on_output, context, result, err);
 #endif
     struct gb_box box;

@@ -5,6 +5,7 @@
 #include "backend/native.h"
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/wall.h"
 #include "sandbox/launch.h"
 #include "sandbox/zygote.h"
 #include "wire/payload.h"
@@ -12,21 +13,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Directories of the host are a template's business: so far no zygote has any. */
-bool gb_rehearsal_wanted(const struct gb_spec *spec)
+bool gb_rehearsal_wanted(void)
 {
     const char *path = getenv("GLOVEBOX_TEST_PATH");
-    return path && strcmp(path, "cold") && !spec->rootfs && !spec->mount_count;
+    return path && *path && strcmp(path, "cold");
 }
 
 static int add_file(struct gb_buf *b, const struct gb_file *f, struct gb_err *err)
@@ -48,9 +50,21 @@ static int add_file(struct gb_buf *b, const struct gb_file *f, struct gb_err *er
     return n < 0 ? gb_err_set(err, GB_ERR_INPUT, errno, "read '%.200s'", f->name) : 0;
 }
 
+/* Bytes that were made to be wrong. */
+static int load_payload(const char *path, struct gb_err *err)
+{
+    AUTO_FD in = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = memfd_create("payload", MFD_CLOEXEC);
+    if (in < 0 || fd < 0 || gb_fd_copy(fd, in) < 0)
+        return gb_err_set(err, GB_ERR_INPUT, errno, "read '%s'", path);
+    return fd;
+}
+
 static int make_payload(const struct gb_spec *spec, struct gb_err *err)
 {
     AUTO_BUF b = {.max = SIZE_MAX / 2};
+    if (getenv("GLOVEBOX_TEST_PAYLOAD"))
+        return load_payload(getenv("GLOVEBOX_TEST_PAYLOAD"), err);
     for (size_t i = 0; spec->argv[i]; i++)
         gb_payload_add_text(&b, GB_ITEM_ARG, spec->argv[i]);
     for (size_t i = 0; spec->env && spec->env[i]; i++)
@@ -73,35 +87,113 @@ static int open_beside(const char *name)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-int gb_rehearsal_run(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context,
-                     struct gb_result *result, struct gb_err *err)
+int gb_rehearsal_zygote(const char *degraded, struct gb_zygote *ret, struct gb_err *err)
 {
-    struct gb_zygote_spec zspec = {.degraded = spec->degraded};
+    struct gb_zygote_spec spec = {.degraded = degraded};
     struct gb_file files[2] = {{.name = "main.py"}, {.name = "_glovebox.abi3.so"}};
     if (!strcmp(getenv("GLOVEBOX_TEST_PATH"), "python")) {
         for (size_t i = 0; i < ARRAY_LEN(files); i++)
             files[i].fd = open_beside(files[i].name);
-        zspec.program = "python3";
-        zspec.script = files[0].name;
-        zspec.files = files;
-        zspec.file_count = ARRAY_LEN(files);
+        spec.program = "python3";
+        spec.script = files[0].name;
+        spec.files = files;
+        spec.file_count = ARRAY_LEN(files);
     }
+    int r = gb_zygote_start(&spec, ret, err);
+    for (size_t i = 0; i < spec.file_count; i++)
+        gb_auto_close(&files[i].fd);
+    return r;
+}
+
+/* That of a nursery. */
+static int borrow(const char *path, struct gb_zygote *ret, struct gb_err *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = {ret, sizeof(*ret)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
+        recvmsg(fd, &msg, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(*ret) || !CMSG_FIRSTHDR(&msg))
+        return gb_err_set(err, GB_ERR_INTERNAL, errno, "borrow the zygote at '%s'", path);
+    memcpy(&ret->socket, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
+    ret->pid = 0;
+    ret->pidfd = -1;
+    return 0;
+}
+
+/* What a box leaves that another will get: sockets with names, in flight within each other, that no process
+ * holds any more; memory and cpu time that was used; processes that did not end by themselves. */
+static const char noise[] =
+        "import os, socket, time\n"
+        "for i in range(32):\n"
+        "    a, b, c = socket.socketpair(), socket.socketpair(), socket.socket(socket.AF_UNIX)\n"
+        "    c.bind('\\0noise-%d' % i); c.listen()\n"
+        "    for x, y in (a, b), (b, a):\n"
+        "        for s in *y, c: socket.send_fds(x[0], [b'x'], [s.fileno()])\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid(); time.sleep(1000)\n"
+        "x = bytes(48 << 20)\n";
+
+static int serve_one(struct gb_box *box, const struct gb_spec *spec, gb_backend_output_fn *on_output,
+                     void *context, struct gb_result *result, struct gb_err *err)
+{
+    AUTO_FD payload = make_payload(spec, err);
+    int r = payload < 0 ? payload : gb_launch(box, err);
+    box->spec = spec; /* as where a call comes to a box that waits */
+    if (!r)
+        r = gb_launch_start(box, &payload, 1, err);
+    return r ? r : gb_native_serve(box, on_output, context, result, err);
+}
+
+/* As a keeper does between two calls. */
+static int serve_noise(struct gb_box *box, const struct gb_spec *spec, struct gb_err *err)
+{
+    const char *other = getenv("GLOVEBOX_TEST_NOISE");
+    const char *const argv[] = {"python3", "-c", other ? other : noise, NULL};
+    struct gb_result result = {0};
+    struct gb_spec noisy = *spec;
+    noisy.argv = argv;
+    noisy.stdin_fd = -1;
+    noisy.file_count = noisy.output_count = 0;
+    int r = serve_one(box, &noisy, NULL, NULL, &result, err);
+    gb_result_done(&result);
+    if (!GB_WALL("ns-pid")) /* then nobody has ended what it left */
+        gb_cgroup_kill(&box->cgroup);
+    if (!r && !gb_cgroup_recycle(&box->cgroup))
+        gb_cgroup_destroy(&box->cgroup);
+    if (!r)
+        gb_box_again(box, spec);
+    return r;
+}
+
+int gb_rehearsal_run(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context,
+                     struct gb_result *result, struct gb_err *err)
+{
     struct gb_zygote zygote = {.socket = -1, .pidfd = -1};
+    const char *nursery = getenv("GLOVEBOX_TEST_ZYGOTE");
     struct gb_box box;
+    if (spec->rootfs || spec->mount_count)
+        return gb_err_set(err, GB_ERR_USAGE, 0, "directories of the host are for boxes without a zygote");
     gb_box_init(&box, spec);
     box.zygote = &zygote;
-    AUTO_FD payload = make_payload(spec, err);
-    int r = payload < 0 ? payload : gb_zygote_start(&zspec, &zygote, err);
+    int r = nursery ? borrow(nursery, &zygote, err) : gb_rehearsal_zygote(spec->degraded, &zygote, err);
+    if (!r && !strcmp(getenv("GLOVEBOX_TEST_PATH"), "pooled"))
+        r = serve_noise(&box, spec, err);
     if (!r)
-        r = gb_launch(&box, err);
-    if (!r)
-        r = gb_launch_start(&box, &payload, 1, err);
-    if (!r)
-        r = gb_native_serve(&box, on_output, context, result, err);
-    else if (r == -ECANCELED) {
+        r = serve_one(&box, spec, on_output, context, result, err);
+    if (r == -ECANCELED) {
         gb_native_cancelled(&box, result, err);
         r = 0;
     }
+    gb_launch_kill(&box);
     gb_box_done(&box);
     if (zygote.pidfd >= 0)
         pidfd_send_signal(zygote.pidfd, SIGKILL, NULL, 0);

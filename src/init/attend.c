@@ -13,6 +13,7 @@
 #define SIGCHLD         17
 #define SIG_SETMASK     2
 #define WALL            0x40000000
+#define WNOHANG         1
 #define O_WRONLY        1
 #define O_CREAT         0100
 #define O_EXCL          0200
@@ -28,6 +29,11 @@
 #define SCM_RIGHTS      1
 #define PATH_BYTES      4096
 #define RLIMIT_NOFILE   7
+
+struct poll_fd {
+    int fd;
+    short events, revents;
+};
 
 void gb_init_quit(int code)
 {
@@ -131,10 +137,33 @@ long gb_init_spawn(char **argv, char **env, int words)
 /* --- the call that comes to a waiting box --- */
 
 static struct {
-    char *argv[GB_PAYLOAD_STRINGS + 1], *env[GB_PAYLOAD_STRINGS + 1];
-    size_t argc, envc, words; /* words: of the environment that came with the call; they stand first */
+    char *argv[GB_PAYLOAD_STRINGS + 1], *given[GB_PAYLOAD_STRINGS], *env[2 * GB_PAYLOAD_STRINGS + 1];
+    size_t argc, words, envc; /* words: of the environment that is given with the call */
     uint32_t files;
 } call;
+
+/* A descriptor that tells of children that have ended; the program itself is not to have them blocked. */
+static long watch_children(void)
+{
+    const unsigned long mask = 1UL << (SIGCHLD - 1);
+    gb_call(__NR_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask), 0);
+    const long fd = gb_call(__NR_signalfd4, -1, (long)&mask, sizeof(mask), O_CLOEXEC | O_NONBLOCK, 0);
+    if (fd < 0)
+        gb_init_quit(1);
+    return fd;
+}
+
+/* Until there is something to read on the channel. Its end, too, is. What has ended is reaped, so that it is
+ * noticed if it was what waits for its call: a box without it is of no use. */
+static void await_word(long children, const struct gb_init_waiting *waiting)
+{
+    struct poll_fd p[] = {{GB_INIT_CHANNEL, POLLIN, 0}, {(int)children, POLLIN, 0}};
+    while (!p[0].revents) {
+        gb_call(__NR_ppoll, (long)p, 2, 0, 0, 0);
+        if (p[1].revents && gb_call(__NR_wait4, waiting->pid, 0, WNOHANG | WALL, 0, 0) == waiting->pid)
+            gb_init_quit(1);
+    }
+}
 
 /* The word, and the payloads that come with it; exits if there is nobody to say it. Returns their number. */
 static int receive(int *fds)
@@ -233,8 +262,8 @@ static void take_payload(int fd)
         at += head[1];
         if (head[0] == GB_ITEM_ARG && call.argc < GB_PAYLOAD_STRINGS)
             call.argv[call.argc++] = data;
-        else if (head[0] == GB_ITEM_ENV && call.envc < GB_PAYLOAD_STRINGS)
-            call.env[call.envc++] = data;
+        else if (head[0] == GB_ITEM_ENV && call.words < GB_PAYLOAD_STRINGS)
+            call.given[call.words++] = data;
         else if (head[0] == GB_ITEM_NAME)
             name = data;
         else if (name && (head[0] == GB_ITEM_DATA || head[0] == GB_ITEM_PROGRAM)) {
@@ -255,16 +284,20 @@ static int same_name(const char *a, const char *b)
     return 0;
 }
 
-/* The environment of every box, but for what the call replaces. */
-static void add_env(char **base)
+/* The environment of every box, but for what the call replaces; then the call's own. */
+static void make_env(char **base)
 {
-    for (; *base && call.envc < GB_PAYLOAD_STRINGS; base++) {
+    size_t count = 0;
+    for (; *base && count < GB_PAYLOAD_STRINGS; base++) {
         int replaced = 0;
         for (size_t i = 0; i < call.words; i++)
-            replaced |= same_name(*base, call.env[i]);
+            replaced |= same_name(*base, call.given[i]);
         if (!replaced)
-            call.env[call.envc++] = *base;
+            call.env[count++] = *base;
     }
+    for (size_t i = 0; i < call.words; i++)
+        call.env[count++] = call.given[i];
+    call.envc = count;
 }
 
 static void write_all(int fd, const char *data, size_t len)
@@ -294,7 +327,7 @@ static void send_words(int control)
     while (rest /= 10);
     while (at < sizeof(digits))
         text[n++] = digits[at++];
-    for (size_t i = 0; i < call.argc + call.words; i++) {
+    for (size_t i = 0; i < call.argc + call.envc; i++) {
         const char *word = i < call.argc ? call.argv[i] : call.env[i - call.argc];
         const size_t len = length(word) + 1;
         if (len > sizeof(text) - n) {
@@ -321,15 +354,19 @@ void gb_init_wait(void)
 long gb_init_await(char **env, const struct gb_init_waiting *waiting)
 {
     int fds[GB_GO_PAYLOADS];
+    if (waiting) {
+        const long children = watch_children();
+        await_word(children, waiting);
+        gb_call(__NR_close, children, 0, 0, 0, 0);
+    }
     const int count = receive(fds);
     for (int i = 0; i < count; i++)
         take_payload(fds[i]);
-    call.words = call.envc;
+    make_env(env);
     if (waiting) {
         send_words(waiting->control);
         return waiting->pid;
     }
-    add_env(env);
     return gb_init_spawn(call.argv, call.env, -1);
 }
 
@@ -369,22 +406,15 @@ void gb_init_attend(long program, int watch)
         reap(program, 0);
     /* Our parent is the zygote, not the supervisor, so the kernel does not tell us of that one's death: the
      * channel does. */
-    const unsigned long mask = 1UL << (SIGCHLD - 1);
-    gb_call(__NR_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask), 0);
-    const long signals = gb_call(__NR_signalfd4, -1, (long)&mask, sizeof(mask), O_CLOEXEC | O_NONBLOCK, 0);
-    struct {
-        int fd;
-        short events, revents;
-    } p[] = {{(int)signals, POLLIN, 0}, {GB_INIT_CHANNEL, POLLIN, 0}};
+    const long children = watch_children();
+    struct poll_fd p[] = {{(int)children, POLLIN, 0}, {GB_INIT_CHANNEL, POLLIN, 0}};
     char info[1024];
-    if (signals < 0)
-        gb_init_quit(1);
     for (;;) {
-        reap(program, 1 /* WNOHANG */);
+        reap(program, WNOHANG);
         gb_call(__NR_ppoll, (long)p, 2, 0, 0, 0);
         if (p[1].revents) /* nothing more is ever said to us */
             gb_init_quit(1);
-        while (gb_call(__NR_read, signals, (long)info, sizeof(info), 0, 0) > 0)
+        while (gb_call(__NR_read, children, (long)info, sizeof(info), 0, 0) > 0)
             ;
     }
 }

@@ -314,16 +314,10 @@ static int build(struct waiter *w)
     struct gb_err err = {0};
     struct gb_box *box = &w->box;
     take_cgroup(w);
-    const struct gb_box before = *box;
     set_name(w->post, "build");
-    gb_box_init(box, &w->spec);
+    gb_box_again(box, &w->spec);
     box->zygote = &w->post->zygote;
     box->leisure = !atomic_load(&w->post->slots->pending);
-    box->cgroup = before.cgroup;
-    box->buffer = before.buffer;
-    box->lease_fd = before.lease_fd;
-    if (before.lease_fd >= 0)
-        box->receipt.host_uid = box->host_uid = box->host_gid = before.host_uid;
     atomic_fetch_add(&w->post->slots->born[w->post->nest], 1);
     int r = gb_launch(box, &err);
     if (!r)

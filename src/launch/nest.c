@@ -3,6 +3,7 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "launch/embedded.h"
+#include "sandbox/runtimes.h"
 #include "screen/start.h"
 #include "wire/payload.h"
 

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <net/if.h>
 #include <signal.h>
 #include <stddef.h>
@@ -22,6 +23,7 @@
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -65,7 +67,7 @@ enum verdict probe_old_root(void)
 {
     static const char *const known[] = {"bin",  "dev",  "etc", "lib",     "lib32", "lib64", "libx32",
                                         "proc", "sbin", "tmp", "sandbox", "usr",   "data"};
-    struct stat root;
+    struct statfs root;
     const char *other = stranger("/", known, COUNT(known), false);
     if (other)
         return escaped("the root holds '%s'", other);
@@ -79,19 +81,21 @@ enum verdict probe_old_root(void)
         if (!good)
             return escaped("a mount at %s", where);
     }
-    return stat("/", &root) || root.st_uid != getuid() ? escaped("the root directory is not the box's own")
-                                                       : HELD;
+    return statfs("/", &root) || root.f_type != TMPFS_MAGIC ? escaped("the root directory is not a box's")
+                                                            : HELD;
 }
 
 enum verdict probe_system_write(void)
 {
-    static const char *const dirs[] = {"/usr", "/usr/bin", "/bin", "/usr/lib", "/etc/alternatives", "/data"};
+    static const char *const dirs[] = {"/usr",     "/usr/bin",          "/bin", "/usr/lib",
+                                       "/usr/src", "/etc/alternatives", "/data"};
     char path[256];
     for (size_t i = 0; i < COUNT(dirs); i++) {
         snprintf(path, sizeof(path), "%s/glovebox-probe-file", dirs[i]);
         int fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0644);
         if (fd < 0 && errno == ENOENT)
-            continue; /* only the tests mount something at /data: a directory that anybody may write */
+            continue; /* only the tests mount something at /data or /usr/src: a directory that anybody may
+                         write */
         if (fd >= 0 || (errno != EROFS && errno != EACCES)) {
             unlink(path);
             return escaped("creating %s: %s", path, fd >= 0 ? "worked" : strerror(errno));
@@ -119,7 +123,10 @@ enum verdict probe_root_write(void)
 enum verdict probe_root_flag(void)
 {
     struct statvfs fs;
-    return statvfs("/", &fs) || !(fs.f_flag & ST_RDONLY) ? escaped("the root is mounted writable") : HELD;
+    struct stat root;
+    if (statvfs("/", &fs) || !(fs.f_flag & ST_RDONLY))
+        return escaped("the root is mounted writable");
+    return stat("/", &root) || root.st_mode & 022 ? escaped("anybody may write to the root") : HELD;
 }
 
 enum verdict probe_mount_flags(void)
@@ -253,8 +260,13 @@ enum verdict probe_scratch_size(void)
 enum verdict probe_work_dir(void)
 {
     char cwd[256] = "";
-    return !getcwd(cwd, sizeof(cwd)) || strcmp(cwd, "/sandbox")
-                   ? escaped("the working directory is '%s'", cwd)
+    struct stat here, there;
+    if (!getcwd(cwd, sizeof(cwd)) || strcmp(cwd, "/sandbox"))
+        return escaped("the working directory is '%s'", cwd);
+    /* Not one of that name which lies below the box's own. */
+    return stat(".", &here) || stat("/sandbox", &there) || here.st_dev != there.st_dev ||
+                           here.st_ino != there.st_ino
+                   ? escaped("the working directory is another /sandbox than the box's")
                    : HELD;
 }
 

@@ -28,8 +28,8 @@
 #define REAP_MS 1000 /* the dead are looked for before each birth, and when there is none for this long */
 
 /* Network namespaces. To make one costs more than all the rest of a box, so they are used again: by one box
- * at a time, and by the next only when no process of the one before is left. A box owns no right over the one
- * it is in and can make no socket in it but unix ones, so that it leaves nothing behind. */
+ * at a time, and by the next only when no process and no socket of the one before is left. A box owns no
+ * right over the one it is in and can make no socket in it but unix ones, so that it leaves nothing else. */
 static struct net {
     int fd;
     pid_t user; /* 0: free */
@@ -38,15 +38,33 @@ static unsigned net_count;
 
 static struct net *taken; /* by the box that is about to be born */
 
-static struct net *free_net(void)
+/* No socket is left in the namespace that we are in. Those that a dead box has sent to itself outlive it,
+ * names and all, until the kernel looks for such, which it does when some socket is closed. */
+static bool is_clean(int proc_fd)
+{
+    static const char none[] = "sockets: used 0\n";
+    char text[512] = "";
+    if (!GB_WALL("net-clean"))
+        return true;
+    if (gb_fd_get(proc_fd, "self/net/sockstat", text, sizeof(text)) > 0 && !strncmp(text, none, strlen(none)))
+        return true;
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        close(fd);
+    return false; /* another time */
+}
+
+/* Enters one that was used before, if there is one that can be. */
+static struct net *enter_used(int proc_fd)
 {
     for (unsigned i = 0; i < net_count; i++)
-        if (!nets[i].user)
+        if ((!nets[i].user || !GB_WALL("net-own")) && !setns(nets[i].fd, CLONE_NEWNET) && is_clean(proc_fd))
             return &nets[i];
     return NULL;
 }
 
-static int make_net(int proc_fd)
+/* Makes one, and is in it. */
+static int make_net(int proc_fd, struct net **ret)
 {
     if (net_count == NETS)
         return -EAGAIN;
@@ -55,7 +73,8 @@ static int make_net(int proc_fd)
     int fd = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    nets[net_count++] = (struct net){.fd = fd};
+    *ret = &nets[net_count++];
+    **ret = (struct net){.fd = fd};
     return 0;
 }
 
@@ -63,13 +82,9 @@ static int make_net(int proc_fd)
  * and that has nothing but a loopback device that is down. */
 int gb_net_enter(struct gb_box *box, struct gb_err *err)
 {
-    int r = free_net() ? 0 : make_net(box->proc_fd);
-    if (r)
-        return gb_err_set(err, GB_ERR_LAYER, -r, "make a network namespace");
-    taken = free_net();
-    if (setns(taken->fd, CLONE_NEWNET))
-        return gb_err_set(err, GB_ERR_LAYER, errno, "enter a network namespace");
-    return 0;
+    taken = enter_used(box->proc_fd);
+    int r = taken ? 0 : make_net(box->proc_fd, &taken);
+    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "make a network namespace") : 0;
 }
 
 static unsigned reap(void)
@@ -108,7 +123,8 @@ static void execute_init(const struct gb_nursery *n, struct gb_box *box, struct 
     const int image = GB_INIT_CONTROL + 1;
     int ends[2];
     if ((box->image_fd != image && dup3(box->image_fd, image, O_CLOEXEC) < 0) ||
-        close_range(image + 1, ~0U, 0) || close_range(GB_INIT_CHANNEL + 1, (unsigned)image - 1, 0) ||
+        (GB_WALL("close-fds") && close_range(image + 1, ~0U, 0)) ||
+        close_range(GB_INIT_CHANNEL + 1, (unsigned)image - 1, 0) ||
         (n->ahead && (pipe2(ends, O_CLOEXEC) || fcntl(ends[0], F_SETFD, 0) || fcntl(ends[1], F_SETFD, 0)))) {
         gb_err_set(err, GB_ERR_INTERNAL, errno, "place the descriptors of init");
         return;
@@ -126,7 +142,8 @@ static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
     if (GB_WALL("umask"))
         umask(022);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the change of uid has made our own id maps root's */
-    box->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* of our own copy of the mounts */
+    /* Of our own copy of the mounts. */
+    box->root_fd = open(GB_WALL("pivot") ? "/" : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
                              : gb_steps_run(box, GB_SIDE_BOX, &err);
     if (!r && !n->born) {
@@ -136,7 +153,7 @@ static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
         /* No exec closes them here. The scratch file system is still to be handed over. */
         const int scratch = GB_INIT_CHANNEL + 1;
         if ((box->scratch_fd != scratch && dup2(box->scratch_fd, scratch) < 0) ||
-            close_range((unsigned)scratch + 1, ~0U, 0))
+            (GB_WALL("close-fds") && close_range((unsigned)scratch + 1, ~0U, 0)))
             _exit(1);
         box->scratch_fd = scratch;
         waiting.pid = n->born(leisure, &waiting.control);
@@ -145,7 +162,7 @@ static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
         prctl(PR_SET_NAME, "glovebox-init", 0, 0, 0);
         if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
-            gb_init_attend(gb_init_await(NULL, &waiting), 1);
+            gb_init_attend(gb_init_await((char **)gb_spec_env, &waiting), 1);
         gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }
     gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
@@ -195,7 +212,8 @@ static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb
  * that uid, and the right to become it and to come back is ours. */
 static long clone_as(struct gb_box *box, struct clone_args *args)
 {
-    if (syscall(SYS_setresgid, -1, box->host_gid, -1) || syscall(SYS_setresuid, -1, box->host_uid, -1))
+    if (GB_WALL("ns-user") &&
+        (syscall(SYS_setresgid, -1, box->host_gid, -1) || syscall(SYS_setresuid, -1, box->host_uid, -1)))
         return -1;
     long pid = gb_sys_clone3(args);
     if (pid == 0)
@@ -233,6 +251,10 @@ static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const 
                    "bear a box");
     if (pid > 0 && taken)
         taken->user = (pid_t)pid;
+#ifdef GB_TESTING
+    if (pid > 0 && !gb_userns_maps_itself())
+        (void)gb_userns_map_other(&box, pid);
+#endif
     (void)gb_channel_report(&box, pid > 0 ? GB_REPORT_BORN : GB_REPORT_FAILED, pidfd, &err);
     return -1;
 }

@@ -54,6 +54,19 @@ void gb_box_close(struct gb_box *box)
             close(TAKE_FD(*fds[i]));
 }
 
+void gb_box_again(struct gb_box *box, const struct gb_spec *spec)
+{
+    gb_box_close(box);
+    const struct gb_box before = *box;
+    gb_box_init(box, spec);
+    box->zygote = before.zygote;
+    box->cgroup = before.cgroup;
+    box->buffer = before.buffer;
+    box->lease_fd = before.lease_fd;
+    if (before.lease_fd >= 0)
+        box->receipt.host_uid = box->host_uid = box->host_gid = before.host_uid;
+}
+
 void gb_box_done(struct gb_box *box)
 {
     gb_box_close(box);

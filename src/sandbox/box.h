@@ -53,5 +53,7 @@ void gb_box_init(struct gb_box *box, const struct gb_spec *spec);
 void gb_box_close_ends(struct gb_box *box);
 /* Closes what is left open of it but the cgroup, the uid and the buffer: they can serve another box. */
 void gb_box_close(struct gb_box *box);
+/* Closed, it becomes the next one, and keeps what can serve that. */
+void gb_box_again(struct gb_box *box, const struct gb_spec *spec);
 /* Closes all of that and removes the cgroup; the box must be dead. */
 void gb_box_done(struct gb_box *box);

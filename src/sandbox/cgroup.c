@@ -197,16 +197,23 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
                             : write_settings(cg, v1, ARRAY_LEN(v1), err);
 }
 
+static void open_file(struct gb_cgroup *cg, enum gb_cgroup_file f)
+{
+    if (cg->file_fd[f] < 0 && files[f].name[cg->version])
+        cg->file_fd[f] =
+                openat(dir_of(cg, files[f].controller), files[f].name[cg->version], O_RDONLY | O_CLOEXEC);
+}
+
 /* v1 tells through an eventfd that somebody waits for memory. (It has marks on usage too, but setting one
  * waits for an RCU grace period.) */
 static int v1_watch_oom(struct gb_cgroup *cg)
 {
-    AUTO_FD fd = openat(cg->fd[GB_CG_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
+    open_file(cg, GB_CG_EVENTS);
     cg->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0 || cg->event_fd < 0)
+    if (cg->file_fd[GB_CG_EVENTS] < 0 || cg->event_fd < 0)
         return -errno;
     char text[32];
-    snprintf(text, sizeof(text), "%d %d", cg->event_fd, fd);
+    snprintf(text, sizeof(text), "%d %d", cg->event_fd, cg->file_fd[GB_CG_EVENTS]);
     return gb_fd_put(cg->fd[GB_CG_MEMORY], "cgroup.event_control", text);
 }
 
@@ -239,15 +246,20 @@ static int watch_memory(struct gb_cgroup *cg, struct gb_err *err)
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "watch the cgroup's memory events") : 0;
 }
 
+/* Before there are files. */
+static int64_t first_limit(const struct gb_cgroup *cg)
+{
+    const int64_t limit = cg->memory_bytes + cg->headroom_bytes;
+    return limit < cg->hard_bytes ? limit : cg->hard_bytes;
+}
+
 int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err)
 {
     cg->memory_bytes = spec->limits.memory_mb * MIB;
     cg->hard_bytes = (spec->limits.memory_mb + spec->limits.disk_mb) * MIB;
     cg->headroom_bytes =
             spec->limits.disk_mb * MIB / 4 > HEADROOM ? spec->limits.disk_mb * MIB / 4 : HEADROOM;
-    cg->limit_bytes = cg->memory_bytes + cg->headroom_bytes;
-    if (cg->limit_bytes > cg->hard_bytes)
-        cg->limit_bytes = cg->hard_bytes;
+    cg->limit_bytes = first_limit(cg);
     int r = gb_cgroup_open_parents(cg, spec, err);
     if (r)
         goto fail;
@@ -283,13 +295,6 @@ int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err)
 }
 
 /* --- what was used --- */
-
-static void open_file(struct gb_cgroup *cg, enum gb_cgroup_file f)
-{
-    if (cg->file_fd[f] < 0 && files[f].name[cg->version])
-        cg->file_fd[f] =
-                openat(dir_of(cg, files[f].controller), files[f].name[cg->version], O_RDONLY | O_CLOEXEC);
-}
 
 void gb_cgroup_open_files(struct gb_cgroup *cg)
 {
@@ -352,7 +357,9 @@ bool gb_cgroup_oom_killed(const struct gb_cgroup *cg)
  * such cache: where it could be what is over, have it dropped and look again. */
 static bool v1_drop_caches(const struct gb_cgroup *cg)
 {
-    int64_t kernel = 0;
+    int64_t peak = 0, kernel = 0;
+    if (look_int(cg, GB_CG_PEAK, &peak) || peak < KERNEL_MUCH) /* of all memory, the kernel's included */
+        return false;
     if (look_int(cg, GB_CG_KERNEL, &kernel) || kernel < KERNEL_MUCH)
         return false;
     return !gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.force_empty", "0");
@@ -432,8 +439,9 @@ static void v1_kill(const struct gb_cgroup *cg)
         }
 }
 
-void gb_cgroup_kill(const struct gb_cgroup *cg)
+void gb_cgroup_kill(struct gb_cgroup *cg)
 {
+    cg->lifted = true;
     /* Dying takes cpu time too, which the box may have used up. */
     if (cg->version == 2) {
         gb_fd_put(cg->fd[0], "cpu.max", "max");
@@ -465,24 +473,26 @@ void gb_cgroup_usage(const struct gb_cgroup *cg, struct gb_usage *usage)
     if (!look_int(cg, GB_CG_PEAK, &peak))
         usage->memory_peak_bytes =
                 peak; /* v2 before 5.19 keeps none: then what the largest process had stands */
-    if (!look_int(cg, GB_CG_PIDS_PEAK, &usage->pids_peak) && usage->pids_peak > 0)
+    if (!cg->used && !look_int(cg, GB_CG_PIDS_PEAK, &usage->pids_peak) && usage->pids_peak > 0)
         usage->pids_peak--; /* init */
 }
 
 bool gb_cgroup_recycle(struct gb_cgroup *cg)
 {
     /* v2 has no way back to zero for what was used (before 6.12 none for the peak). */
-    if (cg->version != 1 || gb_cgroup_oom_killed(cg) || gb_cgroup_memory_current(cg) > RESIDUE_MOST)
+    if (cg->version != 1 || cg->lifted || gb_cgroup_oom_killed(cg) ||
+        gb_cgroup_memory_current(cg) > RESIDUE_MOST)
         return false;
-    const int64_t limit = cg->memory_bytes + cg->headroom_bytes;
+    const int64_t limit = first_limit(cg);
     char text[32], events[sizeof(uint64_t)];
     (void)!read(cg->event_fd, events, sizeof(events));
-    if (cg->limit_bytes != limit && cg->limit_bytes != cg->hard_bytes) {
-        snprintf(text, sizeof(text), "%" PRId64, limit < cg->hard_bytes ? limit : cg->hard_bytes);
+    if (cg->limit_bytes != limit) {
+        snprintf(text, sizeof(text), "%" PRId64, limit);
         if (gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.limit_in_bytes", text))
             return false;
-        cg->limit_bytes = limit < cg->hard_bytes ? limit : cg->hard_bytes;
+        cg->limit_bytes = limit;
     }
+    cg->used = true;
     return !gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.max_usage_in_bytes", "0") &&
            !gb_fd_put(cg->fd[GB_CG_CPUACCT], "cpuacct.usage", "0");
 }

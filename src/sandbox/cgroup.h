@@ -25,12 +25,12 @@ enum gb_controller { GB_CG_MEMORY, GB_CG_PIDS, GB_CG_CPU, GB_CG_CPUACCT, GB_CG_C
 /* What is read while the box runs and when it has ended. */
 enum gb_cgroup_file {
     GB_CG_CURRENT,
+    GB_CG_KERNEL,
     GB_CG_PEAK,
     GB_CG_AT_END = GB_CG_PEAK, /* from here on: of every run, however short */
     GB_CG_EVENTS,
     GB_CG_CPU_USED,
     GB_CG_PIDS_PEAK,
-    GB_CG_KERNEL,
     GB_CG_FILES
 };
 
@@ -43,6 +43,8 @@ struct gb_cgroup {
     int file_fd[GB_CG_FILES];                    /* open once there was time for it */
     dev_t hierarchy[GB_CG_COUNT];                /* v1: controllers mounted together have the same */
     int64_t memory_bytes, hard_bytes, limit_bytes, headroom_bytes;
+    bool lifted; /* the cpu quota, so that its processes could die */
+    bool used;   /* by a box before: then the kernel's peak of processes may be that one's, and is not told */
 };
 
 extern const char *const gb_cgroup_controllers[GB_CG_COUNT]; /* their names */
@@ -64,7 +66,7 @@ int gb_cgroup_sweep_parent(const char *parent, struct gb_err *err);
 void gb_cgroup_open_files(struct gb_cgroup *cg);
 /* Sends SIGKILL to every process in it. The death of init kills all of them too, but init has to be scheduled
  * first, which takes its time in a fork storm. */
-void gb_cgroup_kill(const struct gb_cgroup *cg);
+void gb_cgroup_kill(struct gb_cgroup *cg);
 /* v1, called by the box: enters every hierarchy. */
 int gb_cgroup_join(struct gb_cgroup *cg, struct gb_err *err);
 

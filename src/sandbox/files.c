@@ -36,6 +36,14 @@ int gb_files_explain(const struct gb_box *box, uint32_t number, int error, struc
     return explain(number < box->spec->file_count ? &box->spec->files[number] : &other, error, err);
 }
 
+/* files, where a box has waited: PID 1 finds them in the payload, and reports one that it cannot make. */
+int gb_files_sent(struct gb_box *box, struct gb_err *err)
+{
+    (void)box;
+    (void)err;
+    return 0;
+}
+
 int gb_files_put(struct gb_box *box, struct gb_err *err)
 {
     AUTO_FD dir = openat(box->root_fd, "sandbox", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -355,9 +355,9 @@ int gb_launch_start(struct gb_box *box, const int *payloads, unsigned count, str
 {
     const char go = GB_GO_START;
     box->cpu_before_us = gb_cgroup_cpu_us(&box->cgroup);
-    int r = gb_channel_send(box->channel, &go, 1, payloads, count);
+    int r = gb_steps_run(box, GB_SIDE_START, err);
     if (r)
-        return gb_err_set(err, GB_ERR_INTERNAL, -r, "tell the box to start");
-    box->receipt.applied |= gb_steps_mask(GB_SIDE_START, true);
-    return 0;
+        return r;
+    r = gb_channel_send(box->channel, &go, 1, payloads, count);
+    return r ? gb_err_set(err, GB_ERR_INTERNAL, -r, "tell the box to start") : 0;
 }

@@ -167,7 +167,8 @@ static int expose_rootfs(struct gb_box *box, struct gb_err *err)
  * a given root. */
 int gb_mount_root(struct gb_box *box, struct gb_err *err)
 {
-    static const struct fs_option options[] = {{"size", "8m"}, {"nr_inodes", "1024"}, {"mode", "0755"}};
+    const struct fs_option options[] = {
+            {"size", "8m"}, {"nr_inodes", "1024"}, {"mode", GB_WALL("root-mode") ? "0755" : "0777"}};
     box->root_fd = new_fs("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (box->root_fd < 0)
         return gb_err_set(err, GB_ERR_LAYER, -box->root_fd, "make the root file system");
@@ -183,20 +184,33 @@ int gb_mount_root(struct gb_box *box, struct gb_err *err)
     return box->spec->rootfs ? expose_rootfs(box, err) : expose_host(box, err);
 }
 
+/* The zygote's own /proc. It writes through a mount that is nowhere in the tree; what lies in the tree, below
+ * the /proc of each box, is read-only. */
+static int mount_template_proc(struct gb_box *box)
+{
+    static const struct fs_option options[] = {{"hidepid", "invisible"}};
+    const unsigned attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    if (!GB_WALL("proc")) /* nor can it be had without a pid namespace */
+        return 0;
+    box->proc_fd = new_fs("proc", options, ARRAY_LEN(options), attr);
+    AUTO_FD shown =
+            new_fs("proc", options, ARRAY_LEN(options), attr | GB_WALL_FLAG("proc-ro", MOUNT_ATTR_RDONLY));
+    if (box->proc_fd < 0 || shown < 0)
+        return box->proc_fd < 0 ? box->proc_fd : shown;
+    return attach(shown, box->root_fd, "proc");
+}
+
 /* The root of a zygote, which each of its boxes gets a copy of. It has two things that no box sees, since
  * those mount their own over them: the zygote's files in /sandbox, and its /proc, without which the kernel
  * gives no box one. */
 int gb_mount_template(struct gb_box *box, struct gb_err *err)
 {
-    static const struct fs_option options[] = {{"hidepid", "invisible"}};
     int r = gb_mount_root(box, err);
     if (!r)
         r = gb_files_put(box, err);
     if (r)
         return r;
-    box->proc_fd = new_fs("proc", options, ARRAY_LEN(options),
-                          MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    r = box->proc_fd < 0 ? box->proc_fd : attach(box->proc_fd, box->root_fd, "proc");
+    r = mount_template_proc(box);
     return r ? gb_err_set(err, GB_ERR_LAYER, -r, "mount a /proc of the zygote's own") : 0;
 }
 

@@ -60,7 +60,7 @@ const struct gb_step gb_steps[] = {
         {"cgroup-join", "resources", GB_SIDE_BOX, false, "2.6.24",
          "the limits would hold for an empty cgroup", CG_REMEDY, 0, gb_cgroup_step_join},
         {"files", "working directory", GB_SIDE_BOX, false, "5.6", "the call's own files would be missing", "",
-         0, gb_files_put, GB_SIDE_START, NULL},
+         0, gb_files_put, GB_SIDE_START, gb_files_sent},
         {"pivot", "filesystem", GB_SIDE_BOX, false, "2.3.41",
          "the host's root would still be there to climb to", "", 0, gb_mount_pivot, GB_SIDE_TEMPLATE, NULL},
         {"read-only", "filesystem", GB_SIDE_BOX, false, "2.6.26", "the box could change its own system files",

@@ -59,6 +59,10 @@ void gb_userns_take_zygote(struct gb_box *box);
 int gb_userns_map_zygote(struct gb_box *box, struct gb_err *err);
 uid_t gb_userns_in_zygote(const struct gb_box *box);
 int gb_userns_map_self(struct gb_box *box, struct gb_err *err);
+#ifdef GB_TESTING
+bool gb_userns_maps_itself(void);
+int gb_userns_map_other(const struct gb_box *box, long pid);
+#endif
 int gb_userns_identity(struct gb_box *box, struct gb_err *err);
 int gb_userns_forbid_nested(struct gb_box *box, struct gb_err *err);
 int gb_cgroup_step_create(struct gb_box *box, struct gb_err *err);
@@ -73,6 +77,7 @@ int gb_mount_scratch(struct gb_box *box, struct gb_err *err);
 int gb_mount_proc(struct gb_box *box, struct gb_err *err);
 int gb_mount_extra(struct gb_box *box, struct gb_err *err);
 int gb_files_put(struct gb_box *box, struct gb_err *err);
+int gb_files_sent(struct gb_box *box, struct gb_err *err);
 /* Why PID 1 of a waiting box could not make the file of that number. */
 int gb_files_explain(const struct gb_box *box, uint32_t number, int error, struct gb_err *err);
 int gb_mount_pivot(struct gb_box *box, struct gb_err *err);

@@ -38,7 +38,7 @@ static int become_root(struct gb_box *box, struct gb_err *err)
  * not: leave anything else of the supervisor's: boxes are clones of this process. */
 static int keep_descriptors(struct gb_box *box, int socket)
 {
-    AUTO_FD nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    AUTO_FD nothing = GB_WALL("dev-made") ? open("/dev/null", O_RDWR | O_CLOEXEC) : dup(2);
     const int want[] = {nothing, nothing, 2, socket, box->proc_fd, box->image_fd};
     int high[ARRAY_LEN(want)];
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
@@ -47,7 +47,7 @@ static int keep_descriptors(struct gb_box *box, int socket)
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
         if (dup2(high[i], (int)i) < 0)
             return -errno;
-    return close_range(ARRAY_LEN(want), ~0U, 0) ? -errno : 0;
+    return GB_WALL("zygote-fds") && close_range(ARRAY_LEN(want), ~0U, 0) ? -errno : 0;
 }
 
 static void run_interpreter(const struct gb_zygote_spec *spec) __attribute__((noreturn));
@@ -60,10 +60,11 @@ static void run_interpreter(const struct gb_zygote_spec *spec)
 #ifdef GB_TESTING
     static const char *const passed[] = {
             "GLOVEBOX_TEST_SKIP=", "GLOVEBOX_TEST_FAIL=", "GLOVEBOX_TEST_SECCOMP_OFF="};
+    size_t count = gb_spec_env_count;
     for (size_t i = 0; i < ARRAY_LEN(passed); i++)
         for (char **e = environ; *e; e++)
             if (!strncmp(*e, passed[i], strlen(passed[i])))
-                env[gb_spec_env_count + i] = *e;
+                env[count++] = *e;
 #endif
     close(GB_ZYGOTE_PROC + 1); /* init's image is for those who execute it */
     gb_birth_execute(argv, (char *const *)env);
@@ -95,7 +96,7 @@ static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, i
         r = gb_steps_run(box, GB_SIDE_TEMPLATE, &err);
     if (!r)
         r = reset(box, &err);
-    if (!r)
+    if (!r && GB_WALL("no-new-privs"))
         r = gb_caps_no_new_privs(box, &err);
     if (!r && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) /* again: the change of user has undone it */
         r = gb_err_set(&err, GB_ERR_LAYER, errno, "ask to die with the supervisor");
@@ -151,7 +152,7 @@ int gb_zygote_start(const struct gb_zygote_spec *zspec, struct gb_zygote *ret, s
         r = gb_err_set(err, GB_ERR_BUSY, errno, "make the socket of a zygote");
     if (r)
         goto out;
-    long pid = gb_launch_clone(&box, CLONE_NEWNET);
+    long pid = gb_launch_clone(&box, GB_WALL_FLAG("ns-net", CLONE_NEWNET));
     if (pid == 0)
         zygote_main(&box, zspec, pair[1]);
     if (pid < 0) {

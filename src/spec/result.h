@@ -22,7 +22,7 @@ struct gb_output {
 
 struct gb_usage {
     int64_t cpu_us, wall_us, memory_peak_bytes, disk_bytes;
-    int64_t pids_peak; /* -1 where the kernel does not tell */
+    int64_t pids_peak; /* -1 where the kernel does not tell, or may tell of a box before */
     uint64_t stdout_bytes, stderr_bytes;
 };
 

@@ -7,9 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
-const char *const gb_spec_env[] = {"PATH=" GB_BOX_PATH, "HOME=" GB_WORKDIR, "USER=sandbox", "LOGNAME=sandbox",
-                                   "LANG=C.UTF-8",      "TMPDIR=/tmp",      "SHELL=/bin/sh"};
-const size_t gb_spec_env_count = ARRAY_LEN(gb_spec_env);
+const char *const gb_spec_env[] = {
+        "PATH=" GB_BOX_PATH, "HOME=" GB_WORKDIR, "USER=sandbox",  "LOGNAME=sandbox",
+        "LANG=C.UTF-8",      "TMPDIR=/tmp",      "SHELL=/bin/sh", NULL};
+const size_t gb_spec_env_count = ARRAY_LEN(gb_spec_env) - 1;
 
 bool gb_spec_is_env_name(const char *name, size_t len)
 {

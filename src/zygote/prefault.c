@@ -10,11 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGES_MOST 2048
-#define AROUND     16 /* pages of a file that the kernel maps with the one that was asked for */
+#define PAGES_MOST    2048
+#define MAPPINGS_MOST 512
+#define AROUND        16 /* pages of a file that the kernel maps with the one that was asked for */
 /* /proc/PID/pagemap: */
 #define PAGE_EXCLUSIVE ((uint64_t)1 << 56) /* nobody else maps it */
 #define PAGE_PRESENT   ((uint64_t)1 << 63)
+
+static struct mapping {
+    uintptr_t start, end;
+    bool writable;
+} mappings[MAPPINGS_MOST];
+static size_t mapping_count;
 
 /* The address of a page; its lowest bit: it is written to. */
 static uintptr_t pages[PAGES_MOST];
@@ -52,23 +59,34 @@ static void look(int proc_fd)
 {
     const size_t size = (size_t)sysconf(_SC_PAGESIZE);
     const int pagemap = openat(proc_fd, "self/pagemap", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; pagemap >= 0 && i < mapping_count; i++)
+        look_at(pagemap, mappings[i].start, mappings[i].end, mappings[i].writable, size);
+}
+
+/* --- in the process that is forked from --- */
+
+/* Only what is mapped here is in every fork. */
+static void list_mappings(int proc_fd)
+{
     const int fd = openat(proc_fd, "self/maps", O_RDONLY | O_CLOEXEC);
     FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
     char line[512], mode[5];
     uintptr_t start, end;
-    while (pagemap >= 0 && maps && fgets(line, sizeof(line), maps))
+    mapping_count = 0;
+    while (maps && fgets(line, sizeof(line), maps) && mapping_count < MAPPINGS_MOST)
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &start, &end, mode) == 3 && mode[0] == 'r' &&
             mode[3] == 'p' && (mode[1] == 'w' || strchr(line, '/')) && !strstr(line, "[stack]"))
-            look_at(pagemap, start, end, mode[1] == 'w', size);
+            mappings[mapping_count++] = (struct mapping){start, end, mode[1] == 'w'};
+    if (maps)
+        (void)fclose(maps);
 }
-
-/* --- in the process that is forked from --- */
 
 void gb_prefault_learn(void (*rehearse)(void *context), void *context, int proc_fd)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
         return;
+    list_mappings(proc_fd);
     const pid_t pid = fork();
     if (pid == 0) {
         rehearse(context);

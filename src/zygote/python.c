@@ -7,8 +7,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "base/wall.h"
 #include "init/attend.h"
 #include "init/report.h"
+#include "beneath.h"
 #include "sandbox/zygote.h"
 #include "zygote/prefault.h"
 
@@ -21,11 +23,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORDS_MOST ((size_t)8 << 20) /* no payload has more */
+#define OWN_THREADS 2                 /* the one that waits, and the one that began and sleeps for ever */
+#define WORDS_MOST  ((size_t)8 << 20) /* no payload has more */
 
 static struct {
     char name[16]; /* of the interpreter */
     int words;     /* the reading end */
+    PyObject *ready;
 } kept;
 
 /* In PID 1 of a box: forks the interpreter that waits. */
@@ -39,10 +43,17 @@ static long born(bool leisure, int *ret_control)
     if (pid == 0) {
         /* Of what PID 1 has, the interpreter gets one pipe, and not even that when it runs. */
         kept.words = dup2(ends[0], GB_INIT_CHANNEL);
-        close_range(GB_INIT_CHANNEL + 1, ~0U, 0);
+        if (GB_WALL("close-fds"))
+            close_range(GB_INIT_CHANNEL + 1, ~0U, 0);
         gb_init_give_back();
         prctl(PR_SET_NAME, kept.name, 0, 0, 0);
         PyOS_AfterFork_Child();
+        PyObject *done = PyObject_CallObject(kept.ready, NULL);
+        if (!done) {
+            PyErr_Print();
+            _exit(1);
+        }
+        Py_DECREF(done);
         if (leisure)
             gb_prefault();
         return 0;
@@ -117,7 +128,7 @@ static int thread_count(void)
  * and start new ones when they need them, if one asks the way they expect: by fork(). */
 static int put_threads_away(void)
 {
-    if (thread_count() == 1)
+    if (thread_count() == OWN_THREADS)
         return 0;
     PyOS_BeforeFork();
     const pid_t pid = fork();
@@ -126,32 +137,36 @@ static int put_threads_away(void)
     PyOS_AfterFork_Parent();
     if (pid < 0 || waitpid(pid, NULL, 0) != pid)
         return -1;
-    return thread_count() == 1 ? 0 : -1;
+    return thread_count() == OWN_THREADS ? 0 : -1;
 }
 
 static void rehearse(void *context)
 {
-    PyObject *function = context;
+    PyObject *const functions[] = {kept.ready, context};
     PyOS_AfterFork_Child();
-    PyObject *nothing = PyObject_CallFunctionObjArgs(function, NULL);
-    if (!nothing)
-        PyErr_Print();
-    Py_XDECREF(nothing);
+    for (int i = 0; i < 2; i++) {
+        PyObject *done = PyObject_CallObject(functions[i], NULL);
+        if (!done)
+            PyErr_Print();
+        Py_XDECREF(done);
+    }
 }
 
-static PyObject *wait_for_call(PyObject *self, PyObject *function)
+static PyObject *wait_for_call(PyObject *self, PyObject *args)
 {
+    PyObject *function;
     struct gb_nursery n = {
             .socket = GB_ZYGOTE_SOCKET, .proc_fd = GB_ZYGOTE_PROC, .image_fd = -1, .born = born};
     size_t len = 0;
     (void)self;
+    if (!PyArg_ParseTuple(args, "OO:wait", &kept.ready, &function))
+        return NULL;
     if (put_threads_away())
         return PyErr_Format(PyExc_RuntimeError,
                             "%d threads run: a module that was preloaded has started some, and they would be "
                             "missing in every box",
                             thread_count());
-    if (function != Py_None)
-        gb_prefault_learn(rehearse, function, GB_ZYGOTE_PROC);
+    gb_prefault_learn(rehearse, function, GB_ZYGOTE_PROC);
     prctl(PR_GET_NAME, kept.name, 0, 0, 0);
     prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0);
     if (!gb_nursery_serve(&n))
@@ -164,16 +179,20 @@ static PyObject *wait_for_call(PyObject *self, PyObject *function)
     return pair;
 }
 
-static PyMethodDef methods[] = {{"wait", wait_for_call, METH_O,
-                                 "Bears boxes. Returns in each of them, when its call has come: (argv, "
-                                 "environment). What is given is "
-                                 "called once, in a fork that ends, to see what a call touches; or None."},
-                                {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {
+        {"wait", wait_for_call, METH_VARARGS,
+         "wait(ready, rehearse): bears boxes. Returns in each of them, when its call has come: (argv, "
+         "environment). `ready` is called in each before that; `rehearse` once, in a fork that ends, to see "
+         "what a call touches."},
+        {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {
         PyModuleDef_HEAD_INIT, "_glovebox", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__glovebox(void);
 __attribute__((visibility("default"))) PyObject *PyInit__glovebox(void)
 {
-    return PyModule_Create(&module);
+    PyObject *m = PyModule_Create(&module);
+    if (m && gb_beneath_add(m))
+        Py_CLEAR(m);
+    return m;
 }

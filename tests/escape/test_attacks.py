@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+SHOWN = pytest.mark.cold("a zygote has no directories of the host but the system's own")
+
 
 def available_mib():
     return int(pathlib.Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) // 1024
@@ -32,6 +34,7 @@ def test_leases_on_shared_files_are_refused(gb):
     assert gb.ok(code) == "refused\n"
 
 
+@SHOWN
 def test_setuid_files_of_a_root_file_system_gain_nothing(gb, tmp_path):
     tree = tmp_path / "tree"
     (tree / "bin").mkdir(parents=True)
@@ -123,6 +126,7 @@ def test_memory_by_other_doors_is_bounded(gb, name):
     assert before - available_mib() < 1024  # gone again, but for the noise of the neighbours
 
 
+@SHOWN
 def test_a_link_in_a_root_file_system_leads_no_mount_astray(gb, tmp_path):
     """A7: the place of a mount lies behind a link of the tree; it must be refused, and nothing be made where the link leads."""
     tree, evil, shown = tmp_path / "tree", tmp_path / "evil", tmp_path / "shown"
@@ -186,6 +190,7 @@ for n in range(4): os.wait()
     assert (many["status"], many["kill_reason"]) == ("resource_exceeded", "memory"), many
 
 
+@SHOWN
 def test_no_setuid_file_can_be_left_behind(gb, tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()

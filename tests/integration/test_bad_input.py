@@ -5,6 +5,9 @@ import subprocess
 
 import pytest
 
+SHOWN = pytest.mark.cold("a zygote has no directories of the host but the system's own")
+EXECUTES = pytest.mark.executes("a program that cannot be started")
+
 
 def refused(done, *words):
     error = done.stderr.decode("utf-8", errors="replace")
@@ -93,7 +96,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+def marks(name):
+    if name == "two mounts at one place":  # the only one of the kind that gets as far as the box
+        return SHOWN
+    return EXECUTES if name in ("missing program", "missing program by path", "directory as a program", "control characters in a program") else ()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in CASES])
 def test_refused_with_one_line(gb, name):
     args, words = CASES[name]
     # Not through gb(): it makes text of its arguments, and one of these is bytes.
@@ -131,6 +140,7 @@ def test_endless_code_is_not_read_for_ever(gb):
     refused(gb.run("/dev/zero", timeout=30), "/dev/zero")
 
 
+@EXECUTES
 def test_a_program_that_cannot_be_executed(gb, tmp_path):
     (tmp_path / "plain").write_text("no program")
     (tmp_path / "bad").write_bytes(b"\x7fELF" + bytes(60))
@@ -141,6 +151,7 @@ def test_a_program_that_cannot_be_executed(gb, tmp_path):
         refused(gb.run("--file", tmp_path / name, "--", f"./{name}"), f"./{name}")
 
 
+@SHOWN
 def test_a_runtime_that_is_not_installed_is_named(gb, tmp_path):
     (tree := tmp_path / "tree").mkdir()
     for lang, program in {"python": "python3", "node": "node", "bash": "bash", "sh": "sh"}.items():
@@ -161,9 +172,9 @@ def test_what_the_caller_may_not_read_or_write(gb, tmp_path):
         "input file": ["--file", closed / "a.py:in.py", "-c", "print('ran')"],
         "stdin": ["--stdin", tmp_path / "secret.py", "-c", "print('ran')"],
         "output directory": ["--out", "*.png", "--out-dir", closed, "-c", "print('ran')"],
-        "mount": ["--mount", f"{closed}:/data", "-c", "print('ran')"],
-        "rootfs": ["--rootfs", closed, "-c", "print('ran')"],
     }
+    if gb.path == "cold":  # no zygote shows directories of the host
+        calls |= {"mount": ["--mount", f"{closed}:/data", "-c", "print('ran')"], "rootfs": ["--rootfs", closed, "-c", "print('ran')"]}
     try:
         for name, args in calls.items():
             done = gb.run(*args)

@@ -243,6 +243,7 @@ def test_nothing_of_ours_sits_in_every_thread(gb):
     assert "TLS" not in headers or "asan" in gb.build.name
 
 
+@pytest.mark.executes("an environment that is too long for exec")
 def test_a_setter_that_failed_refuses_the_run_and_an_environment_too_long_is_told(gb, tmp_path):
     source = tmp_path / "t.c"
     source.write_text("""

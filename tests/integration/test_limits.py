@@ -73,11 +73,16 @@ def test_a_bad_value_is_refused_by_name(gb, name):
 
 def test_the_ceiling_itself_is_taken(gb):
     hard_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # nobody in a user namespace can go above what the host gave
+    hard_files -= 0 if gb.path == "cold" else 8  # PID 1 of a waiting box has GB_INIT_SPARE more than its program
     values = CEILINGS | {"max_open_files": min(CEILINGS["max_open_files"], hard_files)}
     assert gb.json(*(f"{option(k)}={v}" for k, v in values.items()), "--", "true")["enforced"]["limits"] == values
 
 
-@pytest.mark.parametrize("name", sorted(DEFAULTS.keys() - FRACTIONAL))
+def least_marks(name):
+    return pytest.mark.executes("a program that is smaller than an interpreter") if name == "max_memory_mb" else ()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=least_marks(name)) for name in sorted(DEFAULTS.keys() - FRACTIONAL)])
 def test_the_least_value_still_runs_a_program(gb, name):
     """One megabyte, one process, four descriptors: small, but allowed, so a program that fits must run."""
     least = {"max_output_bytes": 0, "max_open_files": 4}.get(name, 1)
@@ -309,7 +314,7 @@ def test_processes_end_in_eagain(gb):
         "import os, time\nn = 1\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(60)\n    n += 1\nexcept OSError as e: print(e.errno, n)", "--max-pids", 10
     )
     assert lived(result) == "11 10\n"
-    assert result["resource_usage"]["pids_peak"] == 10
+    assert result["resource_usage"]["pids_peak"] == (None if gb.path == "pooled" else 10)  # the kernel's could be that of a box before
 
 
 def test_threads_count_as_processes(gb):

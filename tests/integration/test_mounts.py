@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.cold("a zygote has no directories of the host but the system's own")
+
 # --- root file systems ---
 
 

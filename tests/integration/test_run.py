@@ -329,9 +329,11 @@ def test_json_receipt_tells_what_was_enforced(gb):
 
 
 def test_policy_hash_changes_with_what_is_allowed(gb, tmp_path):
-    runs = [[], [], ["--max-pids", 5], ["--mount", f"{tmp_path}:/data"], ["--writable", f"{tmp_path}:/data"]]
+    runs = [[], [], ["--max-pids", 5]]
+    if gb.path == "cold":  # no zygote shows directories of the host
+        runs += [["--mount", f"{tmp_path}:/data"], ["--writable", f"{tmp_path}:/data"]]
     hashes = [gb.json(*options, "--", "true")["enforced"]["policy_hash"] for options in runs]
-    assert hashes[0] == hashes[1] and len(set(hashes)) == 4
+    assert hashes[0] == hashes[1] and len(set(hashes)) == len(runs) - 1
 
 
 def test_json_is_valid_for_any_bytes(gb):

@@ -1,0 +1,516 @@
+#include "beneath.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_INPUT 257 /* Py_file_input, of Python's grammar */
+
+extern PyObject *PyRun_FileExFlags(FILE *fp, const char *filename, int start, PyObject *globals,
+                                   PyObject *locals, int closeit, void *flags);
+
+/* --- calls with nothing beneath them --- */
+
+/* Functions that trace or profile a script would see the bootstrap go on after it. */
+struct watchers {
+    PyObject *get[2], *set[2]; /* of sys, as they were before any script could replace them */
+    PyObject *kept[2];         /* None most of the time */
+};
+
+static int watchers_find(struct watchers *w)
+{
+    static const char *const names[][2] = {{"gettrace", "settrace"}, {"getprofile", "setprofile"}};
+    for (int i = 0; i < 2; i++) {
+        w->get[i] = PySys_GetObject(names[i][0]);
+        w->set[i] = PySys_GetObject(names[i][1]);
+        if (!w->get[i] || !w->set[i]) {
+            PyErr_SetString(PyExc_RuntimeError, "sys has no functions for tracing");
+            return -1;
+        }
+        Py_INCREF(w->get[i]);
+        Py_INCREF(w->set[i]);
+        w->kept[i] = NULL;
+    }
+    return 0;
+}
+
+static int watchers_put(struct watchers *w)
+{
+    for (int i = 0; i < 2; i++) {
+        PyObject *done = w->kept[i] ? PyObject_CallFunctionObjArgs(w->set[i], w->kept[i], NULL) : Py_None;
+        if (!done)
+            return -1;
+        if (w->kept[i])
+            Py_DECREF(done);
+        Py_CLEAR(w->kept[i]);
+    }
+    return 0;
+}
+
+static int watchers_take(struct watchers *w)
+{
+    for (int i = 0; i < 2; i++) {
+        PyObject *now = PyObject_CallFunctionObjArgs(w->get[i], NULL), *done;
+        if (!now)
+            return -1;
+        if (now == Py_None) {
+            Py_DECREF(now);
+            continue;
+        }
+        w->kept[i] = now;
+        done = PyObject_CallFunctionObjArgs(w->set[i], Py_None, NULL);
+        if (!done)
+            return -1;
+        Py_DECREF(done);
+    }
+    return 0;
+}
+
+/* The exception that is set, as an object with its traceback; it is not set any more. */
+static PyObject *take_error(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+/* One step: what is sent back is a pair, the result and the exception, one of which is None. */
+static PyObject *step(PyObject *item)
+{
+    PyObject *function = PyTuple_GetItem(item, 0);
+    PyObject *arguments = function ? PyTuple_GetSlice(item, 1, PyTuple_Size(item)) : NULL;
+    PyObject *result = arguments ? PyObject_CallObject(function, arguments) : NULL;
+    PyObject *error = result ? NULL : take_error();
+    PyObject *pair = PyTuple_Pack(2, result ? result : Py_None, error ? error : Py_None);
+    Py_XDECREF(arguments);
+    Py_XDECREF(result);
+    Py_XDECREF(error);
+    return pair;
+}
+
+/* Returns when the generator ends or raises. In a thread that it was started in by _thread.start_new_thread
+ * there is no Python frame beneath it; the interpreter counts the call of this function itself as one level
+ * of recursion, which a native script does not have beneath it. */
+static PyObject *run(PyObject *module, PyObject *steps)
+{
+    (void)module;
+    struct watchers watchers;
+    if (watchers_find(&watchers))
+        return NULL;
+    Py_LeaveRecursiveCall();
+    PyObject *item = PyObject_CallMethod(steps, "send", "(O)", Py_None);
+    while (item) {
+        PyObject *pair = watchers_put(&watchers) ? NULL : step(item);
+        Py_DECREF(item);
+        if (!pair || watchers_take(&watchers)) {
+            Py_XDECREF(pair);
+            break;
+        }
+        item = PyObject_CallMethod(steps, "send", "(O)", pair);
+        Py_DECREF(pair);
+    }
+    if (Py_EnterRecursiveCall(" beneath a script"))
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        Py_DECREF(watchers.get[i]);
+        Py_DECREF(watchers.set[i]);
+        Py_XDECREF(watchers.kept[i]);
+    }
+    return NULL;
+}
+
+/* --- is everything as it is most of the time? --- */
+
+/* What is in this part could be Python. But it is done for each script, and Python that runs writes to
+ * hundreds of objects (it counts references), whose pages then have to be copied; this reads them. */
+
+static bool same_text(PyObject *a, PyObject *b)
+{
+    return a == b || PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+}
+
+/* Is the list `given`, but for the members of `but`, the list `usual`? */
+static bool same_list(PyObject *given, PyObject *usual, PyObject *but)
+{
+    const Py_ssize_t count = PyList_Size(given), wanted = PyList_Size(usual), others = PyTuple_Size(but);
+    Py_ssize_t at = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *one = PyList_GetItem(given, i);
+        Py_ssize_t other = 0;
+        while (other < others && !same_text(one, PyTuple_GetItem(but, other)))
+            other++;
+        if (other < others)
+            continue;
+        if (at == wanted || !same_text(one, PyList_GetItem(usual, at)))
+            return false;
+        at++;
+    }
+    return at == wanted;
+}
+
+static bool are_pipes(void)
+{
+    for (int fd = 0; fd < 3; fd++) {
+        struct stat st;
+        if (fstat(fd, &st) || !S_ISFIFO(st.st_mode))
+            return false;
+    }
+    return true;
+}
+
+/* is_usual(argv, env, usual_argv, usual_env, but, absent): are arguments and environment (but for some
+ * variables) those that the interpreter was started with, descriptors 0 to 2 pipes, and is there no file
+ * `absent`? */
+static PyObject *is_usual(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *argv, *env, *usual_argv, *usual_env, *but, *none;
+    const char *absent;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!y:is_usual", &PyList_Type, &argv, &PyList_Type, &env, &PyList_Type,
+                          &usual_argv, &PyList_Type, &usual_env, &PyTuple_Type, &but, &absent))
+        return NULL;
+    none = PyTuple_New(0);
+    if (!none)
+        return NULL;
+    const bool usual = same_list(argv, usual_argv, none) && same_list(env, usual_env, but) && are_pipes() &&
+                       access(absent, F_OK) != 0;
+    Py_DECREF(none);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(usual);
+}
+
+/* The bytes of a file beneath a directory. */
+static PyObject *bytes_of(int directory, const char *name)
+{
+    struct stat st;
+    const int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    PyObject *bytes = NULL;
+    if (fd >= 0 && !fstat(fd, &st))
+        bytes = PyBytes_FromStringAndSize(NULL, st.st_size);
+    for (off_t at = 0; bytes && at < st.st_size;) {
+        const ssize_t n = pread(fd, PyBytes_AsString(bytes) + at, (size_t)(st.st_size - at), at);
+        if (n <= 0)
+            Py_CLEAR(bytes);
+        at += n;
+    }
+    if (!bytes && !PyErr_Occurred())
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, name);
+    if (fd >= 0)
+        close(fd);
+    return bytes;
+}
+
+/* take(home): rules and script, as bytes; None if there are no rules. */
+static PyObject *take(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *home;
+    if (!PyArg_ParseTuple(args, "y:take", &home))
+        return NULL;
+    const int directory = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0 && errno == ENOENT)
+        Py_RETURN_NONE;
+    if (directory < 0)
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, home);
+    PyObject *rules = bytes_of(directory, "start.txt");
+    PyObject *code = rules ? bytes_of(directory, "main.py") : NULL;
+    PyObject *both = code ? PyTuple_Pack(2, rules, code) : NULL;
+    close(directory);
+    Py_XDECREF(rules);
+    Py_XDECREF(code);
+    return both;
+}
+
+/* is_alone(directory, name): is there nothing else in the directory? */
+static PyObject *is_alone(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *path, *name;
+    if (!PyArg_ParseTuple(args, "ys:is_alone", &path, &name))
+        return NULL;
+    DIR *directory = opendir(path);
+    if (!directory)
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+    bool alone = true;
+    for (const struct dirent *entry; alone && (entry = readdir(directory));)
+        alone = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || !strcmp(entry->d_name, name);
+    closedir(directory);
+    return PyBool_FromLong(alone);
+}
+
+/* place(home, script): the script goes where the interpreter looks for it, and the directory is gone. False
+ * if there is more in it than rules and script; then nothing else is done. */
+static PyObject *place(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *home, *script;
+    if (!PyArg_ParseTuple(args, "yy:place", &home, &script))
+        return NULL;
+    const int directory = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const bool placed = directory >= 0 && !unlinkat(directory, "start.txt", 0) &&
+                        !renameat(directory, "main.py", AT_FDCWD, script);
+    if (directory >= 0)
+        close(directory);
+    if (!placed)
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, home);
+    return PyBool_FromLong(!rmdir(home));
+}
+
+/* How a script can end without anything being left to do; made by finish.py. */
+struct plain_end {
+    PyObject *modules;     /* the interpreter's dictionary of modules */
+    PyObject *callbacks;   /* atexit._ncallbacks, or None where it does not know about all of them */
+    PyObject *threads;     /* _thread._count */
+    PyObject *own_threads; /* what it says if the script has none */
+    PyObject *objects;     /* gc.get_objects */
+    PyObject *harmless;    /* addresses of types of which no object does anything when it goes */
+};
+
+static bool says(PyObject *function, PyObject *wanted)
+{
+    PyObject *number = PyObject_CallObject(function, NULL);
+    const bool is = number && PyObject_RichCompareBool(number, wanted, Py_EQ) == 1;
+    Py_XDECREF(number);
+    return is;
+}
+
+static bool are_harmless(const struct plain_end *e)
+{
+    PyObject *objects = PyObject_CallObject(e->objects, NULL);
+    if (!objects)
+        return false;
+    const PyTypeObject *last = NULL;
+    bool good = true;
+    const Py_ssize_t count = PyList_Size(objects);
+    for (Py_ssize_t i = 0; good && i < count; i++) {
+        PyTypeObject *type = Py_TYPE(PyList_GetItem(objects, i));
+        if (type == last)
+            continue;
+        PyObject *address = PyLong_FromVoidPtr(type);
+        good = address && PySet_Contains(e->harmless, address) == 1;
+        Py_XDECREF(address);
+        last = type;
+    }
+    Py_DECREF(objects);
+    return good;
+}
+
+/* No thread to be joined, no function to be called, no stream to be flushed, no object that would notice:
+ * then what the interpreter would do now is for itself alone. */
+static bool ends_plainly(PyObject *plan)
+{
+    struct plain_end e;
+    PyObject *zero = PyLong_FromLong(0), *threading = PyUnicode_FromString("threading");
+    const bool plain = zero && threading &&
+                       PyArg_ParseTuple(plan, "O!OOOOO!", &PyDict_Type, &e.modules, &e.callbacks, &e.threads,
+                                        &e.own_threads, &e.objects, &PyFrozenSet_Type, &e.harmless) &&
+                       !PyDict_GetItemWithError(e.modules, threading) && e.callbacks != Py_None &&
+                       says(e.callbacks, zero) && says(e.threads, e.own_threads) && are_harmless(&e);
+    Py_XDECREF(zero);
+    Py_XDECREF(threading);
+    PyErr_Clear();
+    return plain;
+}
+
+/* --- a script --- */
+
+/* Whatever sys.stderr and sys.stdout are by now; an error comes up once more at the end. An exception that is
+ * set stays so. */
+static bool flush_streams(void)
+{
+    static const char *const names[] = {"stderr", "stdout"};
+    PyObject *type, *value, *traceback;
+    bool good = true;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (int i = 0; i < 2; i++) {
+        PyObject *stream = PySys_GetObject(names[i]), *done;
+        if (!stream)
+            continue;
+        Py_INCREF(stream);
+        done = PyObject_CallMethod(stream, "flush", NULL);
+        good = good && done;
+        Py_XDECREF(done);
+        Py_DECREF(stream);
+        PyErr_Clear();
+    }
+    PyErr_Restore(type, value, traceback);
+    return good;
+}
+
+static PyObject *same(PyObject *object)
+{
+    Py_INCREF(object);
+    return object;
+}
+
+/* In place of a hook that has failed: raises the same once more. */
+static PyObject *fail_again(PyObject *error, PyObject *args)
+{
+    (void)args;
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    return NULL;
+}
+
+static PyMethodDef fail_again_method = {"excepthook", fail_again, METH_VARARGS, NULL};
+
+/* As PyErr_Print() does; sys.last_exc is there since 3.12. */
+static void set_last(PyObject *error, PyObject *traceback)
+{
+    const struct {
+        const char *name;
+        PyObject *value;
+        long since;
+    } last[] = {{"last_exc", error, 0x030c0000},
+                {"last_type", (PyObject *)Py_TYPE(error), 0},
+                {"last_value", error, 0},
+                {"last_traceback", traceback, 0}};
+    PyObject *version = PySys_GetObject("hexversion");
+    const long now = version && PyLong_Check(version) ? PyLong_AsLong(version) : 0;
+    for (size_t i = 0; i < sizeof(last) / sizeof(*last); i++)
+        if (now >= last[i].since && PySys_SetObject(last[i].name, last[i].value))
+            PyErr_Clear();
+}
+
+/* Prints the exception that is set, as PyErr_Print() does; but if a hook of the script's own ends in
+ * SystemExit, that is returned, and not the end of the interpreter. NULL otherwise. */
+static PyObject *print_error(void)
+{
+    PyObject *hook = PySys_GetObject("excepthook");
+    if (!hook || hook == PySys_GetObject("__excepthook__")) {
+        PyErr_Print();
+        return NULL;
+    }
+    Py_INCREF(hook);
+    PyObject *error = take_error(), *traceback = PyException_GetTraceback(error);
+    if (!traceback)
+        traceback = same(Py_None);
+    set_last(error, traceback);
+    PyObject *done = PyObject_CallFunctionObjArgs(hook, (PyObject *)Py_TYPE(error), error, traceback, NULL);
+    PyObject *exit = NULL;
+    if (!done) {
+        PyObject *second = take_error();
+        if (PyErr_GivenExceptionMatches(second, PyExc_SystemExit)) {
+            exit = second;
+        } else { /* the interpreter has words for this */
+            PyObject *again = PyCFunction_New(&fail_again_method, second);
+            PySys_SetObject("excepthook", again);
+            PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+            PyErr_Print();
+            PySys_SetObject("excepthook", hook);
+            Py_XDECREF(again);
+            Py_DECREF(second);
+        }
+    }
+    Py_XDECREF(done);
+    Py_DECREF(hook);
+    Py_DECREF(error);
+    Py_DECREF(traceback);
+    return exit;
+}
+
+/* What became of it; see script. */
+static PyObject *run_file(FILE *file, const char *path, PyObject *space, bool *ret_flushed)
+{
+    PyObject *result = PyRun_FileExFlags(file, path, FILE_INPUT, space, space, 1, NULL);
+    *ret_flushed = flush_streams();
+    if (result) {
+        Py_DECREF(result);
+        return same(Py_None);
+    }
+    if (PyErr_ExceptionMatches(PyExc_SystemExit))
+        return take_error();
+    const bool interrupted = PyErr_Occurred() == PyExc_KeyboardInterrupt;
+    PyObject *exit = print_error();
+    return exit ? exit : same(interrupted ? PyExc_KeyboardInterrupt : Py_False);
+}
+
+/* script(name, namespace, source, plan): as pymain_run_file() does, read by the file tokenizer, run, errors
+ * printed by sys.excepthook. What it returns: None if the script ended well, False if with an error,
+ * KeyboardInterrupt if with that one, since then the process has to end by the signal; the exception if it
+ * was SystemExit. To print the latter would be the end of the interpreter, with a finalisation that costs
+ * more than most scripts. If there is a plan and the script ends plainly, the process has ended and nothing
+ * is returned. OSError is raised if the file cannot be read. `source`, if not None, is read in place of the
+ * file: the bootstrap warms up with it. */
+static PyObject *script(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *name = NULL, *space, *source, *plan;
+    if (!PyArg_ParseTuple(args, "O&O!OO:script", PyUnicode_FSConverter, &name, &PyDict_Type, &space, &source,
+                          &plan))
+        return NULL;
+    const char *path = PyBytes_AsString(name);
+    FILE *file = source != Py_None ? fmemopen(PyBytes_AsString(source), (size_t)PyBytes_Size(source), "r")
+                                   : fopen(path, "rbe");
+    if (!file) {
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+        Py_DECREF(name);
+        return NULL;
+    }
+    bool flushed = false;
+    Py_LeaveRecursiveCall(); /* of this function, as in run */
+    PyObject *end = run_file(file, path, space, &flushed);
+    Py_DECREF(name);
+    if (Py_EnterRecursiveCall(" after a script")) {
+        Py_DECREF(end);
+        return NULL;
+    }
+    if (flushed && plan != Py_None && (end == Py_None || end == Py_False) && ends_plainly(plan) &&
+        (end == Py_None || flush_streams())) { /* an excepthook may have printed */
+        fflush(NULL);
+        _exit(end == Py_False);
+    }
+    return end;
+}
+
+/* --- the end --- */
+
+/* What the interpreter prints of an exception that nobody can catch any more. */
+static PyObject *unraisable(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *error, *object;
+    if (!PyArg_ParseTuple(args, "OO:unraisable", &error, &object))
+        return NULL;
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    PyErr_WriteUnraisable(object);
+    Py_RETURN_NONE;
+}
+
+/* Ends the process. What C libraries have buffered is written in any case; their own exit functions run only
+ * if the script has loaded any. */
+static PyObject *leave(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int code, whole;
+    if (!PyArg_ParseTuple(args, "ip:leave", &code, &whole))
+        return NULL;
+    if (whole)
+        exit(code);
+    fflush(NULL);
+    _exit(code);
+}
+
+int gb_beneath_add(PyObject *module)
+{
+    static PyMethodDef methods[] = {
+            {"run", run, METH_O, "run(steps)"},
+            {"is_usual", is_usual, METH_VARARGS, "is_usual(argv, env, usual_argv, usual_env, but, absent)"},
+            {"take", take, METH_VARARGS, "take(home)"},
+            {"is_alone", is_alone, METH_VARARGS, "is_alone(directory, name)"},
+            {"place", place, METH_VARARGS, "place(home, script)"},
+            {"script", script, METH_VARARGS, "script(name, namespace, source, plan)"},
+            {"unraisable", unraisable, METH_VARARGS, "unraisable(error, object)"},
+            {"leave", leave, METH_VARARGS, "leave(code, whole)"},
+            {0}};
+    return PyModule_AddFunctions(module, methods);
+}
