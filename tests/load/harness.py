@@ -13,6 +13,7 @@ import conftest  # noqa: E402
 from conftest import BUILD, Service, cgroup_children, wait_for  # noqa: E402, F401
 
 PROCESSES = ["serve", "store", "launch", "broker", "front"]
+POOLS = {"plain": 2, "python": 2}  # boxes that wait when nothing happens: pool.low of each kind that needs no first call
 PYTHON = json.dumps({"tool_name": "execute_code", "code": "print(2 + 2)"})
 TRUE = json.dumps({"tool_name": "execute_code", "language": "sh", "code": "true"})
 
@@ -76,6 +77,18 @@ def status_kib(pid, key="VmRSS"):
     raise AssertionError(f"process {pid} is gone")
 
 
+def pss_kib(service):
+    """Of all its processes, boxes that wait included; what they share counts once."""
+    total = 0
+    for pid in service.family():
+        try:
+            text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+    return total
+
+
 def holdings(service):
     """All that may not grow: {what: number}."""
     held = {}
@@ -84,14 +97,16 @@ def holdings(service):
             held[f"KiB of {name}"] = status_kib(pid)
         held[f"descriptors of {name}"] = len(os.listdir(f"/proc/{pid}/fd"))
         held[f"mounts that {name} sees"] = len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines())
+    if not SANITIZED:
+        held["KiB of all processes"] = pss_kib(service)
     held["processes"] = len(service.family())
-    held["cgroups"] = len(cgroup_children(service.cgroup))
+    held["cgroups of nobody"] = len(service.stray_cgroups())
     held["entries of its directories"] = sum(len(d) + len(f) for _, d, f in os.walk(service.dir))
     return held
 
 
 def settle(service, seconds=30):
-    """Until no call is under way and no box is left: what was given up must end soon, by itself."""
+    """Until no call is under way, and no more boxes wait than do in quiet times: what was given up must end soon, by itself."""
     start = time.monotonic()
 
     def quiet():
@@ -99,11 +114,12 @@ def settle(service, seconds=30):
             metric(service, "glovebox_sandboxes_active") == 0
             and metric(service, "glovebox_queue_depth") == 0
             and metric(service, "glovebox_connections") <= 1
-            and not cgroup_children(service.cgroup)
-            and len(service.family()) == len(PROCESSES)
+            and service.is_calm()
+            and {kind: len(found) for kind, found in service.pool()["waits"].items()} == POOLS
+            and not service.stray_cgroups()
         )
 
-    wait_for(lambda: f"quiet; cgroups {cgroup_children(service.cgroup)}, processes {service.family()}", quiet, seconds)
+    wait_for(lambda: f"quiet; cgroups {cgroup_children(service.cgroup)}, boxes {service.pool()}", quiet, seconds)
     return time.monotonic() - start
 
 

@@ -209,6 +209,15 @@ class Service:
     def wait_calm(self, seconds=PATIENCE):
         wait_for(lambda: f"boxes that wait only: {self.pool()}; log:\n{self.log()[-4000:]}", self.is_calm, seconds)
 
+    def stray_cgroups(self):
+        """Those of boxes that no keeper has any more. A keeper that waits has that of its box, and perhaps that of the box before, to be used again."""
+        pool = self.pool()
+        living = {*pool["calls"], *pool["builds"], *(pid for found in pool["waits"].values() for pid in found)}
+        mine = collections.defaultdict(list)
+        for name in cgroup_children(self.cgroup):
+            mine[int(name.split("-")[1])].append(name)
+        return [name for pid, names in mine.items() for name in (names[2:] if pid in living else names)]
+
     def wait_call(self):
         """Until a call has a box."""
         wait_for(lambda: f"a box; {self.pool()}", lambda: self.pool()["calls"])
