@@ -70,6 +70,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "cold(reason): is about what only a box that is built from nothing has")
     config.addinivalue_line("markers", "executes(reason): is about how init executes a program; a warm interpreter executes nothing, and the one of the tests does it by itself")
     config.addinivalue_line("markers", "warm: needs a box from a zygote")
+    config.addinivalue_line("markers", "pooled: needs a box that has what another has used")
     config.addinivalue_line("markers", "unsanitized: needs a build without sanitizers: it looks at memory that was freed")
 
 
@@ -94,5 +95,5 @@ def is_sanitized():
 
 def pytest_collection_modifyitems(items):
     """Tests that need a test build, root, or no sanitizers are left out of other runs, not skipped: tests/run runs them where they belong."""
-    absent = {"testbuild": os.environ.get("GB_TESTING") != "1", "rootonly": MODE != "root", "unsanitized": is_sanitized(), "cold": PATH != "cold", "warm": PATH == "cold", "executes": PATH == "python"}
+    absent = {"testbuild": os.environ.get("GB_TESTING") != "1", "rootonly": MODE != "root", "unsanitized": is_sanitized(), "cold": PATH != "cold", "warm": PATH == "cold", "pooled": PATH != "pooled", "executes": PATH == "python"}
     items[:] = [item for item in items if not any(gone and item.get_closest_marker(name) for name, gone in absent.items())]

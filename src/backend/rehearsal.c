@@ -164,10 +164,11 @@ static int serve_noise(struct gb_box *box, const struct gb_spec *spec, struct gb
     noisy.stdin_fd = -1;
     noisy.file_count = noisy.output_count = 0;
     int r = serve_one(box, &noisy, NULL, NULL, &result, err);
+    const bool killed = result.kill_reason;
     gb_result_done(&result);
     if (!GB_WALL("ns-pid")) /* then nobody has ended what it left */
         gb_cgroup_kill(&box->cgroup);
-    if (!r && !gb_cgroup_recycle(&box->cgroup))
+    if (!r && (killed || !gb_cgroup_recycle(&box->cgroup)))
         gb_cgroup_destroy(&box->cgroup);
     if (!r)
         gb_box_again(box, spec);

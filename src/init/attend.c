@@ -234,46 +234,82 @@ static long put_file(char *name, const char *data, size_t len, long mode)
     return r < 0 ? -r : 0;
 }
 
-static void fail_file(long error)
+static void fail_file(uint32_t number, long error)
 {
-    report.number = call.files;
+    report.number = number;
     tell(GB_REPORT_FILE_FAILED, error);
     gb_init_quit(1);
 }
 
-/* The supervisor has checked it; here nothing is trusted but the lengths' own bounds. The mapping is private,
- * and stays: argv and env point into it. */
+/* A name that leads nowhere but below the current directory. */
+static int is_inside(const char *name)
+{
+    if (!*name || *name == '/')
+        return 0;
+    for (const char *p = name; *p;) {
+        if (p[0] == '.' && p[1] == '.' && (p[2] == '/' || !p[2]))
+            return 0;
+        while (*p && *p != '/')
+            p++;
+        while (*p == '/')
+            p++;
+    }
+    return 1;
+}
+
+static void take_file(char *name, const char *data, size_t len, long mode)
+{
+    const long error = put_file(name, data, len, mode);
+    if (error)
+        fail_file(call.files, error);
+    call.files++;
+}
+
+/* One item. False: it is not what it should be. */
+static int take_item(uint32_t kind, char *data, size_t len, char **name)
+{
+    const int text = kind != GB_ITEM_DATA && kind != GB_ITEM_PROGRAM;
+    if (text && (!len || data[len - 1]))
+        return 0;
+    if (text == (*name != NULL)) /* after a name come its bytes, and only there */
+        return 0;
+    if (kind == GB_ITEM_ARG && call.argc < GB_PAYLOAD_STRINGS)
+        call.argv[call.argc++] = data;
+    else if (kind == GB_ITEM_ENV && call.words < GB_PAYLOAD_STRINGS)
+        call.given[call.words++] = data;
+    else if (kind == GB_ITEM_NAME && is_inside(data))
+        *name = data;
+    else if (!text) {
+        take_file(*name, data, len, kind == GB_ITEM_PROGRAM ? 0755 : 0644);
+        *name = NULL;
+    } else
+        return kind == GB_ITEM_OUTPUT; /* those are for the supervisor */
+    return 1;
+}
+
+/* The supervisor has checked it; here nothing is trusted. The mapping is private, and stays: argv and env
+ * point into it. */
 static void take_payload(int fd)
 {
     const long bytes = gb_call(__NR_lseek, fd, 0, SEEK_END, 0, 0);
     char *map = bytes > 0 ? (char *)gb_call6(__NR_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0)
                           : NULL;
     char *name = NULL;
+    long at = 0;
     gb_call(__NR_close, fd, 0, 0, 0, 0);
     if (bytes > 0 && (unsigned long)map > -4096UL)
-        fail_file(-(long)map);
-    for (long at = 0; bytes - at >= 8;) {
+        fail_file(GB_PAYLOAD_ITSELF, -(long)map);
+    while (bytes - at >= 8) {
         uint32_t head[2];
         __builtin_memcpy(head, map + at, sizeof(head));
         char *const data = map + at + 8;
         at += 8;
-        if (head[1] > (unsigned long)(bytes - at))
-            fail_file(EINVAL);
+        if (head[1] > (unsigned long)(bytes - at) || !take_item(head[0], data, head[1], &name))
+            fail_file(GB_PAYLOAD_ITSELF, EINVAL);
         at += head[1];
-        if (head[0] == GB_ITEM_ARG && call.argc < GB_PAYLOAD_STRINGS)
-            call.argv[call.argc++] = data;
-        else if (head[0] == GB_ITEM_ENV && call.words < GB_PAYLOAD_STRINGS)
-            call.given[call.words++] = data;
-        else if (head[0] == GB_ITEM_NAME)
-            name = data;
-        else if (name && (head[0] == GB_ITEM_DATA || head[0] == GB_ITEM_PROGRAM)) {
-            const long error = put_file(name, data, head[1], head[0] == GB_ITEM_PROGRAM ? 0755 : 0644);
-            if (error)
-                fail_file(error);
-            call.files++;
-            name = NULL;
-        }
     }
+    if (at != bytes || name)
+        fail_file(GB_PAYLOAD_ITSELF, EINVAL);
 }
 
 static int same_name(const char *a, const char *b)
@@ -362,6 +398,8 @@ long gb_init_await(char **env, const struct gb_init_waiting *waiting)
     const int count = receive(fds);
     for (int i = 0; i < count; i++)
         take_payload(fds[i]);
+    if (!call.argc)
+        fail_file(GB_PAYLOAD_ITSELF, EINVAL);
     make_env(env);
     if (waiting) {
         send_words(waiting->control);

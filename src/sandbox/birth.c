@@ -119,7 +119,7 @@ void gb_birth_execute(char *const *argv, char *const *env)
 /* Executes init, and perhaps has it start what waits in the box. */
 static void execute_init(const struct gb_nursery *n, struct gb_box *box, struct gb_err *err)
 {
-    static const char *const nobody[] = {"", NULL};
+    const char *const nobody[] = {"", GB_WALL("channel-watch") ? NULL : "blind", NULL};
     const int image = GB_INIT_CONTROL + 1;
     int ends[2];
     if ((box->image_fd != image && dup3(box->image_fd, image, O_CLOEXEC) < 0) ||
@@ -159,10 +159,11 @@ static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
         waiting.pid = n->born(leisure, &waiting.control);
         if (waiting.pid == 0)
             return;
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
+        if (GB_WALL("undumpable"))
+            prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
         prctl(PR_SET_NAME, "glovebox-init", 0, 0, 0);
         if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
-            gb_init_attend(gb_init_await((char **)gb_spec_env, &waiting), 1);
+            gb_init_attend(gb_init_await((char **)gb_spec_env, &waiting), GB_WALL("channel-watch"));
         gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }
     gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
@@ -221,7 +222,7 @@ static long clone_as(struct gb_box *box, struct clone_args *args)
     const int error = errno;
     /* A change of user undoes the wish to die with the supervisor. */
     if (syscall(SYS_setresuid, -1, 0, -1) || syscall(SYS_setresgid, -1, 0, -1) ||
-        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
+        (GB_WALL("zygote-death") && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)))
         _exit(1);
     errno = error;
     return pid;

@@ -3,6 +3,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "init/report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,8 @@ static int put_file(int dir, const struct gb_file *f, struct gb_err *err)
 int gb_files_explain(const struct gb_box *box, uint32_t number, int error, struct gb_err *err)
 {
     static const struct gb_file other = {.name = "of the start-up code"};
+    if (number == GB_PAYLOAD_ITSELF)
+        return gb_err_set(err, GB_ERR_INTERNAL, error, "the payload of the call is not what it should be");
     return explain(number < box->spec->file_count ? &box->spec->files[number] : &other, error, err);
 }
 

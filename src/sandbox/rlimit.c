@@ -37,6 +37,8 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
     const struct gb_limits *l = &box->spec->limits;
     const bool own_count = box->leased || counts_per_namespace();
     const bool cgroup = box->cgroup.version != 0;
+    /* PID 1 gives it back in the program, before that starts. (A double one is as one that was kept.) */
+    const int64_t spare = !box->warm ? 0 : GB_WALL("spare-files") ? GB_INIT_SPARE : 2 * GB_INIT_SPARE;
     bool writable = false;
     for (size_t i = 0; i < box->spec->mount_count; i++)
         writable |= box->spec->mounts[i].writable;
@@ -46,8 +48,7 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
         bool use;
         rlim_t value;
     } rows[] = {
-            {RLIMIT_NOFILE, "open files", GB_WALL("rlimit-files"),
-             (rlim_t)(l->open_files + (box->warm ? GB_INIT_SPARE : 0))},
+            {RLIMIT_NOFILE, "open files", GB_WALL("rlimit-files"), (rlim_t)(l->open_files + spare)},
             /* 1 and not 0: a core_pattern that is a pipe ignores every limit but this (core(5)), and its
                helper is the host's root. */
             {RLIMIT_CORE, "core dumps", GB_WALL("rlimit-core"), 1},
