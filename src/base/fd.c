@@ -70,10 +70,9 @@ ssize_t gb_fd_get(int dir_fd, const char *name, char *buf, size_t size)
             continue;
         if (n < 0)
             return -errno;
-        used += (size_t)n;
-        if ((size_t)n <
-            size - 1 - (used - (size_t)n)) /* files of the kernel are short, and their end shows */
+        if (!n) /* only this is the end: the kernel gives out lists page by page */
             break;
+        used += (size_t)n;
     }
     buf[used] = '\0';
     return (ssize_t)used;
@@ -97,8 +96,12 @@ int gb_fd_to_int(const char *text, int64_t *ret_value)
 int gb_fd_get_int(int dir_fd, const char *name, int64_t *ret_value)
 {
     char text[64];
-    ssize_t n = gb_fd_get(dir_fd, name, text, sizeof(text));
-    return n < 0 ? (int)n : gb_fd_to_int(text, ret_value);
+    AUTO_FD fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1); /* a number comes in one piece */
+    if (n < 0)
+        return -errno;
+    text[n] = '\0';
+    return gb_fd_to_int(text, ret_value);
 }
 
 int gb_fd_find_int(const char *text, const char *key, int64_t *ret_value)

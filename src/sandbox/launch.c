@@ -216,7 +216,7 @@ static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *re
 
 static int await_ready(struct gb_box *box, struct gb_err *err)
 {
-    struct gb_report report, ready = {.kind = -1};
+    struct gb_report report = {.kind = -1}, ready = report;
     const int64_t deadline_us = gb_clock_us() + (int64_t)SETUP_SECONDS * 1000000;
     /* A zygote tells of a birth when it has the time: the box may be ready before. */
     while (ready.kind != GB_REPORT_READY || box->init_fd < 0) {

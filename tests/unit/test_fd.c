@@ -1,8 +1,10 @@
 #include "unit.h"
 
+#include "base/auto.h"
 #include "base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -76,6 +78,22 @@ static void get_sizes(void **state)
     assert_int_equal(gb_fd_get(AT_FDCWD, "absent", text, sizeof(text)), -ENOENT);
     assert_int_equal(gb_fd_get(AT_FDCWD, ".", text, sizeof(text)), -EISDIR);
     assert_int_equal(gb_fd_get(-1, "f", text, sizeof(text)), -EBADF);
+}
+
+/* The kernel gives out a list in pieces of about a page, so that a read may bring less than was asked for in
+ * the middle of it. */
+static void get_a_long_list(void **state)
+{
+    (void)state;
+    static char text[1 << 22];
+    char again[2];
+    ssize_t n = gb_fd_get(AT_FDCWD, "/proc/self/smaps", text, sizeof(text));
+    assert_true(n > 2 * 4096);
+    assert_non_null(strstr(text, "[stack]"));
+    AUTO_FD fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && read(fd, again, 1) == 1);
+    ssize_t piece = read(fd, text, sizeof(text));
+    assert_true(piece > 0 && piece + 1 < n); /* or this test could not fail */
 }
 
 static void get_int(void **state)
@@ -199,6 +217,7 @@ int main(void)
             cmocka_unit_test(put_and_get),
             cmocka_unit_test(put_beneath_a_descriptor),
             cmocka_unit_test(get_sizes),
+            cmocka_unit_test(get_a_long_list),
             cmocka_unit_test(get_int),
             cmocka_unit_test(write_all),
             cmocka_unit_test(copy),
