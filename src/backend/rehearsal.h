@@ -4,8 +4,8 @@
  *   plain    a zygote whose boxes execute what comes
  *   python   one whose boxes are warm; GLOVEBOX_TEST_WARM is the directory with its main.py, which executes
  *            what is no script, and the extension
- *   pooled   a plain one, and the box is its second: with the uid, the cgroup and the network namespace that a
- *            box before it has used and left in disorder (by the code in GLOVEBOX_TEST_NOISE, if that is set)
+ *   pooled   a plain one, and the box is its second: with the uid, the cgroup and the network namespace that
+ * a box before it has used and left in disorder (by the code in GLOVEBOX_TEST_NOISE, if that is set)
  *
  * GLOVEBOX_TEST_ZYGOTE names the socket of a nursery (tests/escape/nursery.c), whose zygote is asked instead
  * of one of its own: so boxes of several callers can meet. GLOVEBOX_TEST_PAYLOAD names a file whose bytes are

@@ -29,8 +29,8 @@
 #define CONFIG_MOST ((off_t)16 << 20)
 #define OPENING_US  1000 /* how often to look whether the store has answered */
 /* Calls come and go, and what one gives back the next one takes: so much stays ours between them. */
-#define HEAP_KEPT   (4 << 20)
-#define PIECE_KEPT  (1 << 20) /* of which no piece is larger than this */
+#define HEAP_KEPT  (4 << 20)
+#define PIECE_KEPT (1 << 20) /* of which no piece is larger than this */
 
 enum { FD_LAUNCH, FD_STORE, FD_BROKER, FD_DIAG, FD_CONFIG, FD_LISTEN }; /* of START_FRONT */
 

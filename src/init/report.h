@@ -51,5 +51,5 @@ enum gb_item_kind {
     GB_ITEM_SKIPPED, /* why the file named before did not come back, NUL-terminated */
     GB_ITEM_KINDS
 };
-#define GB_PAYLOAD_STRINGS 1024 /* of each kind */
+#define GB_PAYLOAD_STRINGS 1024       /* of each kind */
 #define GB_PAYLOAD_ITSELF  UINT32_MAX /* in place of a file's number: the payload is not what it should be */

@@ -143,7 +143,7 @@ static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
         umask(022);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the change of uid has made our own id maps root's */
     /* Of our own copy of the mounts. */
-    box->root_fd = open(GB_WALL("pivot") ? "/" : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    box->root_fd = open(gb_steps_stand("pivot") ? "/" : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
                              : gb_steps_run(box, GB_SIDE_BOX, &err);
     if (!r && !n->born) {
@@ -213,7 +213,7 @@ static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb
  * that uid, and the right to become it and to come back is ours. */
 static long clone_as(struct gb_box *box, struct clone_args *args)
 {
-    if (GB_WALL("ns-user") &&
+    if (gb_steps_stand("ns-user") &&
         (syscall(SYS_setresgid, -1, box->host_gid, -1) || syscall(SYS_setresuid, -1, box->host_uid, -1)))
         return -1;
     long pid = gb_sys_clone3(args);

@@ -190,7 +190,7 @@ static int mount_template_proc(struct gb_box *box)
 {
     static const struct fs_option options[] = {{"hidepid", "invisible"}};
     const unsigned attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-    if (!GB_WALL("proc")) /* nor can it be had without a pid namespace */
+    if (!gb_steps_stand("proc")) /* nor can it be had without a pid namespace */
         return 0;
     box->proc_fd = new_fs("proc", options, ARRAY_LEN(options), attr);
     AUTO_FD shown =

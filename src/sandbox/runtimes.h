@@ -1,6 +1,6 @@
-/* The bootstraps of warm runtimes, embedded from runtimes/: what a zygote or a waiting box is given to run before
- * there is a call. Texts, not NUL-terminated. They are in libraries of their own (python-zygote), so that the
- * launcher links them and none of the front's parsers. */
+/* The bootstraps of warm runtimes, embedded from runtimes/: what a zygote or a waiting box is given to run
+ * before there is a call. Texts, not NUL-terminated. They are in libraries of their own (python-zygote), so
+ * that the launcher links them and none of the front's parsers. */
 #pragma once
 
 #include <stddef.h>

@@ -204,6 +204,12 @@ uint64_t gb_steps_clone_flags(struct gb_box *box)
     return flags;
 }
 
+bool gb_steps_stand(const char *name)
+{
+    (void)name;
+    return GB_WALL(name);
+}
+
 uint64_t gb_steps_mask(enum gb_side side, bool warm)
 {
     const struct gb_box box = {.warm = warm};

@@ -47,6 +47,8 @@ int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err);
 /* The namespace flag of one row, and those of the clone as a whole. */
 uint64_t gb_steps_clone_flag(const struct gb_step *step);
 uint64_t gb_steps_clone_flags(struct gb_box *box);
+/* Only in test builds can a step be left out: then what else belongs to it on a zygote's side is, too. */
+bool gb_steps_stand(const char *name);
 /* The rows of that side, as a mask: for boxes that a zygote bears, or for others. */
 uint64_t gb_steps_mask(enum gb_side side, bool warm);
 /* Checks a comma list of steps to leave out if need be: each must exist and be one that may degrade. */

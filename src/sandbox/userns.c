@@ -168,7 +168,7 @@ int gb_userns_map(struct gb_box *box, struct gb_err *err)
 int gb_userns_map_zygote(struct gb_box *box, struct gb_err *err)
 {
     char map[64];
-    if (!GB_WALL("ns-user")) /* there is nothing to map */
+    if (!gb_steps_stand("ns-user")) /* there is nothing to map */
         return let_go(box, err);
     int n = snprintf(map, sizeof(map), "0 %u 1\n", box->host_uid);
     if (box->host_uid == GB_ZYGOTE_UID)

@@ -38,7 +38,8 @@ static int become_root(struct gb_box *box, struct gb_err *err)
  * not: leave anything else of the supervisor's: boxes are clones of this process. */
 static int keep_descriptors(struct gb_box *box, int socket)
 {
-    AUTO_FD nothing = GB_WALL("dev-made") ? open("/dev/null", O_RDWR | O_CLOEXEC) : dup(2);
+    AUTO_FD nothing =
+            GB_WALL("dev-made") ? open("/dev/null", O_RDWR | O_CLOEXEC) : fcntl(2, F_DUPFD_CLOEXEC, 3);
     const int want[] = {nothing, nothing, 2, socket, box->proc_fd, box->image_fd};
     int high[ARRAY_LEN(want)];
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
@@ -96,7 +97,7 @@ static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, i
         r = gb_steps_run(box, GB_SIDE_TEMPLATE, &err);
     if (!r)
         r = reset(box, &err);
-    if (!r && GB_WALL("no-new-privs"))
+    if (!r && gb_steps_stand("no-new-privs"))
         r = gb_caps_no_new_privs(box, &err);
     if (!r && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) /* again: the change of user has undone it */
         r = gb_err_set(&err, GB_ERR_LAYER, errno, "ask to die with the supervisor");
@@ -152,7 +153,7 @@ int gb_zygote_start(const struct gb_zygote_spec *zspec, struct gb_zygote *ret, s
         r = gb_err_set(err, GB_ERR_BUSY, errno, "make the socket of a zygote");
     if (r)
         goto out;
-    long pid = gb_launch_clone(&box, GB_WALL_FLAG("ns-net", CLONE_NEWNET));
+    long pid = gb_launch_clone(&box, (gb_steps_stand("ns-net") ? CLONE_NEWNET : 0));
     if (pid == 0)
         zygote_main(&box, zspec, pair[1]);
     if (pid < 0) {

@@ -57,7 +57,8 @@ struct gb_runtime {
     const char *name, *script, *extension, *program, *option;
 };
 
-/* The environment of every box, NAME=VALUE, with a NULL at its end; what a call adds under the same name takes its place. */
+/* The environment of every box, NAME=VALUE, with a NULL at its end; what a call adds under the same name
+ * takes its place. */
 extern const char *const gb_spec_env[];
 extern const size_t gb_spec_env_count;
 

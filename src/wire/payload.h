@@ -9,8 +9,8 @@
 #include "init/report.h"
 #include "spec/spec.h"
 
-#define GB_PAYLOAD_BYTES   ((size_t)80 << 20)
-#define GB_PAYLOAD_FILES   256
+#define GB_PAYLOAD_BYTES ((size_t)80 << 20)
+#define GB_PAYLOAD_FILES 256
 
 /* Appends one item; strings with their NUL. */
 void gb_payload_add(struct gb_buf *b, enum gb_item_kind kind, const void *data, size_t len);

@@ -1,6 +1,6 @@
-/* nursery PATH: starts the zygote that GLOVEBOX_TEST_PATH says, and lends it to every `glovebox run` that comes
- * with GLOVEBOX_TEST_ZYGOTE=PATH (src/backend/rehearsal.h). So a test has boxes of one zygote that live at the
- * same time, each with a supervisor of its own, as the keepers of a launcher are.
+/* nursery PATH: starts the zygote that GLOVEBOX_TEST_PATH says, and lends it to every `glovebox run` that
+ * comes with GLOVEBOX_TEST_ZYGOTE=PATH (src/backend/rehearsal.h). So a test has boxes of one zygote that live
+ * at the same time, each with a supervisor of its own, as the keepers of a launcher are.
  *
  * Prints the zygote's pid when it can be asked. Ends when its input ends, and the zygote with it. */
 #include "backend/rehearsal.h"
@@ -29,7 +29,8 @@ int main(int argc, char **argv)
         return 2;
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", argv[1]);
     AUTO_FD listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 64)) {
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) ||
+        listen(listener, 64)) {
         perror(argv[1]);
         return 1;
     }
