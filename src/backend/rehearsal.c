@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/wall.h"
 #include "sandbox/launch.h"
+#include "sandbox/steps.h"
 #include "sandbox/zygote.h"
 #include "wire/payload.h"
 
@@ -166,7 +167,7 @@ static int serve_noise(struct gb_box *box, const struct gb_spec *spec, struct gb
     int r = serve_one(box, &noisy, NULL, NULL, &result, err);
     const bool killed = result.kill_reason;
     gb_result_done(&result);
-    if (!GB_WALL("ns-pid")) /* then nobody has ended what it left */
+    if (!gb_steps_stand("ns-pid")) /* then nobody has ended what it left */
         gb_cgroup_kill(&box->cgroup);
     if (!r && (killed || !gb_cgroup_recycle(&box->cgroup)))
         gb_cgroup_destroy(&box->cgroup);

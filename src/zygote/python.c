@@ -10,7 +10,7 @@
 #include "base/wall.h"
 #include "init/attend.h"
 #include "init/report.h"
-#include "beneath.h"
+#include "zygote/beneath.h"
 #include "sandbox/zygote.h"
 #include "zygote/prefault.h"
 

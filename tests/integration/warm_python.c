@@ -6,7 +6,7 @@
  * '+' puts the child into user and pid namespaces of its own, where its pid is 1. The answer, when the child
  * has ended, is its wait status, page faults and microseconds: before it waits, and after the call has come.
  */
-#include "beneath.h"
+#include "zygote/beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>

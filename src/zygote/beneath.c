@@ -1,4 +1,4 @@
-#include "beneath.h"
+#include "zygote/beneath.h"
 
 #include <dirent.h>
 #include <errno.h>
