@@ -55,13 +55,15 @@ static void describe_python(const struct gb_pool_want *want, struct gb_zygote_sp
 static void describe_node(const struct gb_pool_want *want, struct gb_zygote_spec *spec)
 {
     static struct gb_file file;
-    static const char *argv[3];
+    static const char *argv[5];
     file = (struct gb_file){.name = "start.js",
                             .data = (const char *)gb_node_start,
                             .len = gb_node_start_bytes,
                             .mode = 0644};
     argv[0] = want->program;
-    argv[1] = "/etc/glovebox/start.js";
+    argv[1] = "-r";
+    argv[2] = "/etc/glovebox/start.js";
+    argv[3] = GB_WORKDIR "/main.js";
     spec->ahead = argv;
     spec->shown = &file;
     spec->shown_count = 1;
