@@ -192,7 +192,7 @@ class Service:
         table = processes()
         launcher = self.pids().get("launch")
         children = {pid: comm for pid, (comm, state, parent, _) in table.items() if parent == launcher and state not in "ZX"}
-        zygotes = sorted(pid for pid, comm in children.items() if comm == "glovebox-zygote")
+        zygotes = sorted(pid for pid, comm in children.items() if comm.startswith(("glovebox-zygote", "python")))
         return {
             "calls": sorted(pid for pid, comm in children.items() if comm == "glovebox-keeper"),
             "builds": sorted(pid for pid, comm in children.items() if comm.startswith("gb-build-")),
