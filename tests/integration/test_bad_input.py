@@ -1,6 +1,7 @@
 """Whatever is wrong with a call, the answer is one clear line, exit code 125, nothing on stdout, and no crash."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -236,3 +237,25 @@ def test_nothing_is_opened_by_a_refused_call(gb, tmp_path):
     done = gb.run("--out", "x", "--max-pids", "0", "-c", "open('x', 'w')", cwd=tmp_path)
     refused(done, "max_pids")
     assert os.listdir(tmp_path) == []
+
+
+def test_the_program_that_runs_boxes_needs_no_other(gb, tmp_path):
+    """`glovebox` has what boxes need and no parser; verbs of the service are in another program, which is looked for beside it and nowhere else."""
+    alone = tmp_path / "glovebox"
+    shutil.copy2(gb.program, alone)
+    call = lambda *args: subprocess.run([alone, *args], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, env={**os.environ, "PATH": str(gb.build)})
+    assert call("run", "--", "/bin/echo", "hello").stdout == b"hello\n"
+    for verb in ("serve", "call", "tools", "approvals", "audit", "config"):
+        refused(call(verb, "--help"), "glovebox-service", verb)
+    shutil.copy2(gb.build / "glovebox-service", tmp_path)
+    done = call("config", "--help")
+    assert done.returncode == 0 and done.stdout.startswith(b"usage: glovebox config"), done
+    names = subprocess.run(["nm", "--defined-only", gb.program], capture_output=True, text=True).stdout.split()
+    assert "gb_run_start" in names
+    assert not [name for name in names if name.startswith(("json_", "yaml_", "pcre2_", "sqlite3_", "gb_config", "gb_http"))]
+
+
+def test_the_service_program_is_not_for_hands(gb):
+    for words in ([], ["run", "--", "true"], ["frobnicate"]):
+        done = subprocess.run([gb.build / "glovebox-service", *words], capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+        refused(done, "glovebox --help")
