@@ -22,7 +22,7 @@ function become(argv, env) {
   for (const [name, value] of given) if (process.env[name] !== value) process.env[name] = value;
   process.argv.splice(2, Infinity, ...argv.slice(2)); // node has made a path of the script already
   process.execArgv.splice(0, Infinity);
-  process._preload_modules = [];
+  process._preload_modules.splice(0, Infinity);
   delete require.cache[__filename];
 }
 

@@ -32,7 +32,7 @@ CASES = {
     "dynamic import": "import('fs').then((fs) => console.log(typeof fs.readFileSync))",
     "require": "console.log(require('./helper').answer, require('node:path').sep)",
     "no such module": "require('./nothing')",
-    "timers": "setTimeout(() => console.log('t'), 20); setImmediate(() => console.log('i')); process.nextTick(() => console.log('n'))",
+    "timers": "process.nextTick(() => console.log('n')); setImmediate(() => { console.log('i'); setTimeout(() => console.log('t'), 20) })",
     "input": "process.stdin.on('data', (d) => console.log('got', d.toString())).on('end', () => console.log('end'))",
     "input at once": "console.log(require('fs').readFileSync(0).toString())",
     "names": "console.log(Object.keys(require.cache), Object.keys(process).sort().join(), Object.keys(globalThis).join())",
@@ -77,11 +77,16 @@ def native(tmp_path, argv, env):
     return outcome(subprocess.Popen(argv, env=env, cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1), tmp_path, b"in")
 
 
+def place(fd):
+    os.dup2(fd, 3)
+    os.set_inheritable(3, True)  # it may have been there already
+
+
 def warm(tmp_path, argv, env):
     ours, theirs = os.pipe()
     process = subprocess.Popen(
         ["node", "-r", START, argv[1]], env={**ENVIRONMENT, "OLD": "1"}, cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1,
-        preexec_fn=lambda: os.dup2(ours, 3), pass_fds=[3])  # fmt: skip
+        preexec_fn=lambda: place(ours), pass_fds=[3])  # fmt: skip
     os.close(ours)
     with open(theirs, "wb") as words:
         words.write("".join(word + "\0" for word in [str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]).encode())
@@ -100,6 +105,6 @@ def test_it_ends_if_nobody_comes(tmp_path):
     ours, theirs = os.pipe()
     os.close(theirs)
     argv = prepare(tmp_path, "console.log(1)")
-    done = subprocess.run(["node", "-r", START, argv[1]], cwd=tmp_path, preexec_fn=lambda: os.dup2(ours, 3), pass_fds=[3], capture_output=True, timeout=120)
+    done = subprocess.run(["node", "-r", START, argv[1]], cwd=tmp_path, preexec_fn=lambda: place(ours), pass_fds=[3], capture_output=True, timeout=120)
     os.close(ours)
     assert (done.returncode, done.stdout) == (1, b"")
