@@ -45,6 +45,8 @@ static long born(bool leisure, int *ret_control)
         kept.words = dup2(ends[0], GB_INIT_CHANNEL);
         if (GB_WALL("close-fds"))
             close_range(GB_INIT_CHANNEL + 1, ~0U, 0);
+        else
+            close(ends[1]); /* or the words would have no end */
         gb_init_give_back();
         prctl(PR_SET_NAME, kept.name, 0, 0, 0);
         PyOS_AfterFork_Child();
