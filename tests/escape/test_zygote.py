@@ -90,6 +90,19 @@ def test_boxes_of_a_zygote_share_no_namespace(gb, nursery):
         assert len(uids) == (4 if MODE == "root" else 1)
 
 
+def test_namespaces_that_are_used_again_are_so_by_one_box_each(gb, nursery):
+    """Four at once, three times: those of the second and third time have what the first have left."""
+    seen = []
+    for _ in range(3):
+        with contextlib.ExitStack() as stack:
+            boxes = [stack.enter_context(Sleeper(gb, env=nursery.env)) for _ in range(4)]
+            assert shared([box.pid for box in boxes]) == set()
+            seen.append({namespaces(box.pid)["net"] for box in boxes})
+            mains = [os.readlink(f"/proc/{nursery.pid}/task/{tid}/ns/net") for tid in os.listdir(f"/proc/{nursery.pid}/task")]
+            assert sum(name in set.union(*seen) for name in mains) <= 1
+    assert seen[0] & seen[1] and seen[1] & seen[2], "some were used again"
+
+
 @pytest.mark.testbuild
 def test_control_one_network_namespace_for_all(gb, nurseries):
     nursery = nurseries("net-own")
