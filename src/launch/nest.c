@@ -187,7 +187,7 @@ static void bury(struct nest *n, int status, uint64_t *ret_key)
                GB_I("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
     n->key = 0;
     gb_zygote_retire(&n->zygote);
-    gb_auto_close(&n->pidfd);
+    gb_close(&n->pidfd);
 }
 
 bool gb_nest_look(int fd, uint64_t *ret_key)
