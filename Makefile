@@ -4,7 +4,7 @@ SERVE_ARGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 BUILD_PACKAGES := gcc libc6-dev meson ninja-build pkg-config python3 libseccomp-dev libmd-dev \
-	libjansson-dev libyaml-dev libpcre2-dev libsqlite3-dev zlib1g-dev libssl-dev \
+	libjansson-dev libyaml-dev python3-dev libpcre2-dev libsqlite3-dev zlib1g-dev libssl-dev \
 	libcurl4-openssl-dev libpq-dev libpg-query-dev libprotobuf-c-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) python3-pytest python3-pytest-xdist python3-pytest-timeout libcmocka-dev clang-format clang-tidy \
 	python3-numpy python3-pandas python3-matplotlib nodejs git perl g++ util-linux \
