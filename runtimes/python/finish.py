@@ -52,25 +52,40 @@ def harmless_types():
 
 TYPES = harmless_types()
 HARMLESS = frozenset(map(id, TYPES))  # as addresses: a class may have a hash of its own, which would be code of the script's
-GENERATOR = type(generator())
+GENERATOR, WEAK = type(generator()), _weakref.ref
+NOTHING, SILENT, SPEAKING = range(3)
 
 
 def plain_end():
     """What beneath.c asks for at the end of each script. Before 3.10 each object of the module atexit has functions of its own."""
-    return KEPT, atexit._ncallbacks if sys.version_info >= (3, 10) else None, _thread._count, _thread._count(), gc.get_objects, HARMLESS
+    threading = KEPT.get("threading")
+    functions = (atexit._ncallbacks, atexit._run_exitfuncs) if sys.version_info >= (3, 10) else (None, None)
+    exits = threading._threading_atexits if threading else []
+    return KEPT, *functions, threading, exits, len(exits), _thread._count, _thread._count(), gc.get_objects, HARMLESS, sys.stdout, sys.stderr
 
 
-def is_plain(own=()):
-    """Has nothing that the script leaves behind anything to do at its end? Objects of the zygote are not asked: they are frozen."""
+def speaks(kind):
+    """Does an object of this class run code when it goes? Classes with the interpreter's own code for that, as files, count as well:
+    it calls methods, warns, and what not."""
+    return issubclass(kind, WEAK) or any("__del__" in type.__getattribute__(one, "__dict__") for one in type.__getattribute__(kind, "__mro__"))
+
+
+def left(own=()):
+    """What a script leaves behind: nothing that would notice its end, something that goes in silence, something that speaks. Objects of the
+    zygote are not asked: they are frozen."""
     objects = gc.get_objects()
     odd = set(map(id, map(type, objects))).difference(HARMLESS, map(id, own))
-    if id(type) in odd:  # classes of the script: ordinary ones are as plain as their objects
-        classes = [one for one in objects if type(one) is type]
-        if any("__del__" in vars(one) for one in classes):
-            return False
-        odd.difference_update([id(one) for one in classes if one.__bases__ == (object,)])
-        odd.discard(id(type))
-    return not odd
+    if id(WEAK) in odd and not any(type(one) is WEAK and one.__callback__ is not None for one in objects):
+        odd.discard(id(WEAK))
+    kinds = {}
+    for one in objects if odd else ():
+        if id(type(one)) in odd:
+            kinds[id(type(one))] = type(one)
+            if issubclass(type(one), type) and speaks(one):  # perhaps it has objects that are in no collection
+                return SPEAKING
+    if any(map(speaks, kinds.values())):
+        return SPEAKING
+    return SILENT if kinds else NOTHING
 
 
 def unraisable_type():
@@ -151,6 +166,21 @@ def has_extension(own):
     return any(isinstance(vars(module).get("__file__"), str) and vars(module)["__file__"].endswith(".so") for module in own)
 
 
+def own_modules(kept):
+    return [KEPT[name] for name in _glovebox.strangers(KEPT, kept) if isinstance(KEPT[name], type(sys))]
+
+
+def let_go_in_silence(kept):
+    """Nobody notices in which order."""
+    has_libraries = has_extension(own_modules(kept))
+    for name in _glovebox.strangers(KEPT, kept):
+        KEPT[name] = None
+    for name in GONE[4:8]:
+        setattr(sys, name, None)
+    gc.collect()
+    return has_libraries
+
+
 def let_go(kept):
     """As finalize_modules(). `kept` has the zygote's modules with copies of their namespaces. Whether C libraries have come is returned."""
     yield (gc.collect,)
@@ -159,7 +189,7 @@ def let_go(kept):
         yield setattr, sys, name, None
     for name in ("stdin", "stdout", "stderr"):
         yield setattr, sys, name, getattr(sys, "__%s__" % name, None)
-    own = [module for module in KEPT.values() if id(module) not in kept and isinstance(module, type(sys))]
+    own = own_modules(kept)
     has_libraries = has_extension(own)
     own = [_weakref.ref(module) for module in own]
     for name in list(KEPT):
@@ -170,7 +200,7 @@ def let_go(kept):
     for reference in reversed(own):
         yield from clear_module(reference)
     own = reference = None
-    if not is_plain((GENERATOR,)):  # something is left: perhaps it hangs on a module of the zygote
+    if left((GENERATOR,)):  # something is left: perhaps it hangs on a module of the zygote
         for module, names in reversed([one for one in kept.values() if one[0] not in (sys, builtins)]):
             if is_changed(vars(module), names):
                 yield from clear_names(vars(module))
@@ -215,7 +245,6 @@ def finish(slot, kept, threads):
     """`slot` has what beneath.c says of the script, and its namespace. Made before the zygote's objects are frozen, so that it is one of them."""
     end, space = slot
     slot[:] = ("begun",)
-    streams = sys.__stdout__, sys.__stderr__
     leave, interrupted = _glovebox.leave, end is KeyboardInterrupt
     if end is None or end is False or interrupted:
         code = 0 if end is None else 1
@@ -230,11 +259,13 @@ def finish(slot, kept, threads):
         sys.setswitchinterval(3600)  # those that are left are daemons, for which no native interpreter waits
     if not (yield from flush_streams()):
         code = FLUSH_FAILED
-    has_libraries = False
-    if not is_plain():
+    rest, has_libraries = left(), False
+    if rest is SILENT:
+        has_libraries = let_go_in_silence(kept)
+    elif rest is SPEAKING:
         has_libraries = yield from let_go(kept)
-        for stream in streams:  # at whose end nobody asks any more whether it could be written
-            yield stream.flush,
+    for stream in STREAMS:  # at whose own end nobody asks any more whether they could be written
+        yield stream.flush,
     if interrupted:
         die()
     leave(code, has_libraries)

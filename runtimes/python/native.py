@@ -38,14 +38,16 @@ def fresh_main():
 def fill_main(space):
     """As the interpreter does it for a script. Not before objects are frozen: what a script defines refers to its namespace, and no
     collection would find that if the namespace were frozen; an empty one is not looked at."""
-    for name in NAMES:
-        space[name] = globals()[name]
+    space.update(NAMES)
     space["__doc__"] = None
     if "__annotations__" in space:
         space["__annotations__"] = {}
 
 
 # --- sys.stdin, sys.stdout, sys.stderr ---
+
+
+STREAMS = []  # stdout and stderr, whatever a script makes of them
 
 
 def open_stream(number, like):
@@ -58,10 +60,13 @@ def open_stream(number, like):
 
 
 def open_streams():
+    STREAMS.clear()
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = open_stream(number, getattr(sys, name))
         setattr(sys, name, stream)
         setattr(sys, "__%s__" % name, stream)
+        if number:
+            STREAMS.append(stream)
 
 
 def are_pipes():
@@ -173,8 +178,3 @@ RENEWED = {
     "uuid": renew_uuid,
 }
 
-
-def renew():
-    for name, function in RENEWED.items():
-        if name in sys.modules:
-            function(sys.modules[name])

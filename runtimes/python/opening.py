@@ -7,9 +7,10 @@ of its own, since what a compiler leaves behind in memory would be copied, page 
 import sys
 
 NATIVE = dict(sys.modules)
-NAMES = [name for name in globals() if name[:2] == "__"]  # of __main__, in order
+NAMES = {name: value for name, value in globals().items() if name[:2] == "__"}  # of __main__, in order
+__name__ = "glovebox"  # since 3.12 Python warns of forks with threads, but only whoever is __main__
 
-import marshal  # noqa: E402  the interpreter itself has loaded both
+import marshal  # noqa: E402  the interpreter itself has loaded both of these
 import posix  # noqa: E402
 
 

@@ -63,6 +63,11 @@ print(round(3.14159, 2), max(1, 2), isinstance(1, int), any([0, 1]), list(zip("a
 
 PRELOADED = set()  # top-level names
 TIMES = 8  # from then on the interpreter has specialised what it runs often
+RENEWALS = []  # functions, and the modules that they are for
+UNFILLED = []  # the namespace of a script, if it is to be filled in its own process
+PAGES = [b""]  # for touch
+PAGE, WORD, LARGEST, MOST_PAGES = os.sysconf("SC_PAGE_SIZE"), 8 if sys.maxsize >> 32 else 4, 64 << 20, 1 << 16
+STACK = 256 << 20  # where there is no limit
 KNOWN = [b"", None]  # rules as a text, and what configure makes of it
 SAMPLE_RULES = b"R 0 block\nC os.system eval\nI socket\nP /etc\nW\n"
 
@@ -119,17 +124,6 @@ def drain():
         pass
 
 
-def end_library_threads():
-    """Libraries that keep threads of their own (OpenBLAS) end them before a fork of the C library's, and start new ones when they
-    need them. Whatever else makes processes of this one does not tell them."""
-    stderr, sys.stderr = sys.stderr, Silence()  # since 3.12 Python warns of forks with threads
-    child = posix.fork()
-    if not child:
-        posix._exit(0)
-    sys.stderr = stderr
-    posix.waitpid(child, 0)
-
-
 def look_at_samples(rules):
     """So that the code of screening is warm, too."""
     for source in SAMPLES:
@@ -159,10 +153,85 @@ def settle(modules, directories):
     gc.freeze()
 
 
-def rehearse():
-    """What every call does, for the extension to see which memory that writes to: a box that has the time has it copied beforehand."""
-    look(KNOWN[1][0], SAMPLES[0])
+def rehearse(argv, env):
+    """The way of most scripts, as far as it can be gone here."""
+    if not is_usual(argv, env, ()):
+        return  # it would have to begin anew, as this very program
+    become(argv, env)
+    examine(KNOWN[1][0], SAMPLES[0], ())
     _glovebox.script(SCRIPT, {"__name__": "__main__", "__builtins__": builtins}, SAMPLES[0], None)
+
+
+def pages_of(pid):
+    """What a process has written to or mapped since it was forked: ranges of addresses, for touch."""
+    with io.open("/proc/%d/maps" % pid) as file:
+        areas = [line.split(None, 5) for line in file]
+    ranges = []
+    with io.open("/proc/%d/pagemap" % pid, "rb", 0) as file:
+        for place, rights, *_ in areas:
+            begin, end = (int(word, 16) for word in place.split("-"))
+            if rights[3] != "p" or rights[0] != "r" or end - begin > LARGEST:
+                continue
+            file.seek(begin // PAGE * 8)
+            entries = file.read((end - begin) // PAGE * 8)
+            for at in range(0, len(entries), 8):
+                entry, address = int.from_bytes(entries[at : at + 8], sys.byteorder), begin + at // 8 * PAGE
+                own, of_file = entry >> 56 & 1, entry >> 61 & 1
+                if entry >> 63 and (own or of_file):
+                    write = own and not of_file
+                    if ranges and ranges[-1] == [address, write]:
+                        ranges[-1][0] += PAGE
+                    else:
+                        ranges += [[address, None], [address + PAGE, write]]
+    return b"".join((end + bool(write)).to_bytes(WORD, sys.byteorder) for end, write in ranges)
+
+
+def find_pages():
+    """Lets a process rehearse and looks at what that has needed; in another one, so that nothing is stirred up here. Empty where one
+    cannot look. The fork is good for something else, too: libraries that keep threads of their own (OpenBLAS) end them before a fork
+    of the C library's, and start new ones when they need them. Whatever else makes processes of this one does not tell them."""
+    ends = posix.pipe()
+    child = posix.fork()
+    if not child:
+        try:
+            posix.write(ends[1], pages_of_rehearsal())
+        finally:
+            posix._exit(0)
+    posix.close(ends[1])
+    pages = posix.read(ends[0], MOST_PAGES)
+    posix.close(ends[0])
+    posix.waitpid(child, 0)
+    return pages
+
+
+def pages_of_rehearsal():
+    with_pipes()
+    arguments, environment = list(ARGUMENTS), list(ENVIRONMENT)
+    child = posix.fork()
+    if not child:
+        try:
+            rehearse(arguments, environment)
+        finally:
+            posix.kill(posix.getpid(), _signal.SIGSTOP)
+    posix.waitpid(child, posix.WUNTRACED)
+    try:
+        return pages_of(child)
+    except OSError:
+        return b""
+    finally:
+        posix.kill(child, _signal.SIGKILL)
+        posix.waitpid(child, 0)
+
+
+def ready(has_time):
+    """In a box's own process, before it waits. What takes time is done only if nobody waits for the box."""
+    if UNFILLED:
+        for function, module in RENEWALS:
+            function(module)
+        gc.freeze()  # what was made since the fork: threading makes a main thread
+        fill_main(UNFILLED.pop())
+    if has_time:
+        _glovebox.touch(PAGES[0])
 
 
 # --- one script ---
@@ -174,13 +243,15 @@ def is_shadowed():
     return any(top in PRELOADED and (not dot or rest.endswith(("py", "pyc", "so"))) for top, dot, rest in names)
 
 
+def is_usual(argv, env, front):
+    return _glovebox.is_usual(argv, env, ARGUMENTS, ENVIRONMENT, front, USER_SITE) and not (PRELOADED and is_shadowed())
+
+
 def become(argv, env):
     """Everything between the call and its script."""
     packages, given = False, _glovebox.take(HOME_BYTES)
-    if not _glovebox.is_usual(argv, env, ARGUMENTS, ENVIRONMENT, FRONT if given else (), USER_SITE):
+    if not is_usual(argv, env, FRONT if given else ()):
         packages = adapt(argv, env, given)
-    elif PRELOADED and is_shadowed():
-        begin_cold(argv, env, given)
     if given:
         text, source = given
         rules, modules, builtins = KNOWN[1] if text == KNOWN[0] else configure(text.decode())
@@ -202,7 +273,8 @@ def adapt(argv, env, is_screened):
         env = [variable for variable in env if variable not in FRONT]
     if must_begin_anew(argv, env):
         begin_cold(argv, given, is_screened)
-    set_environment(env)
+    if env != ENVIRONMENT:
+        set_environment(env)
     set_arguments(argv)
     packages = has_user_packages()
     if PRELOADED and (packages or is_shadowed()):
@@ -231,16 +303,21 @@ def life(slot, modules):
         know_rules()
         for _ in range(TIMES):
             look_at_samples(KNOWN[1][0])
-            is_plain()
-        end_library_threads()
+            left()
     finally:
         without_pipes(own)
+    RENEWALS.extend((function, sys.modules[name]) for name, function in RENEWED.items() if name in sys.modules)
     space = fresh_main()
     kept = {id(module): (module, dict(vars(module))) for name, module in sys.modules.items() if name in modules and vars(module) is not space}
     ending, plan = finish(slot, kept, _thread._count()), plain_end()
     settle(modules, directories)
-    fill_main(space)
-    argv, env = _glovebox.wait(renew, rehearse)
+    if RENEWALS or "threading" in modules:
+        UNFILLED.append(space)
+    else:
+        fill_main(space)
+    _glovebox.huge_code()
+    PAGES[0] = find_pages()
+    argv, env = _glovebox.wait(ready)
     become(argv, env)
     end, error = yield _glovebox.script, SCRIPT, space, None, plan
     if error:
@@ -261,13 +338,23 @@ def guard(slot, steps):
         _glovebox.leave(1, False)
 
 
+def is_stack_unlimited():
+    """Then the C library gives threads a small one; otherwise as much as the main thread may have."""
+    try:
+        return any(line.split()[3] == b"unlimited" for line in read("/proc/self/limits").split(b"\n") if line.startswith(b"Max stack size"))
+    except OSError:
+        return False
+
+
 def begin():
     for name in set(sys.modules).difference(NATIVE):  # ours, which what is preloaded may import for itself
         del sys.modules[name]
     gc.disable()
     preload()
     slot = []
+    _thread.stack_size(STACK if is_stack_unlimited() else 0)
     _thread.start_new_thread(_glovebox.run, (guard(slot, life(slot, frozenset(sys.modules))),))
+    _thread.stack_size(0)
     hold = _thread.allocate_lock()
     hold.acquire()
     hold.acquire()  # for ever: the thread ends the process

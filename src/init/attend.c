@@ -153,6 +153,13 @@ static long watch_children(void)
     return fd;
 }
 
+static void drain(long children)
+{
+    char info[1024];
+    while (gb_call(__NR_read, children, (long)info, sizeof(info), 0, 0) > 0)
+        ;
+}
+
 /* Until there is something to read on the channel. Its end, too, is. What has ended is reaped, so that it is
  * noticed if it was what waits for its call: a box without it is of no use. */
 static void await_word(long children, const struct gb_init_waiting *waiting)
@@ -160,7 +167,10 @@ static void await_word(long children, const struct gb_init_waiting *waiting)
     struct poll_fd p[] = {{GB_INIT_CHANNEL, POLLIN, 0}, {(int)children, POLLIN, 0}};
     while (!p[0].revents) {
         gb_call(__NR_ppoll, (long)p, 2, 0, 0, 0);
-        if (p[1].revents && gb_call(__NR_wait4, waiting->pid, 0, WNOHANG | WALL, 0, 0) == waiting->pid)
+        if (!p[1].revents)
+            continue;
+        drain(children); /* of a stop, say, we are told in the same way */
+        if (gb_call(__NR_wait4, waiting->pid, 0, WNOHANG | WALL, 0, 0) == waiting->pid)
             gb_init_quit(1);
     }
 }
@@ -446,13 +456,11 @@ void gb_init_attend(long program, int watch)
      * channel does. */
     const long children = watch_children();
     struct poll_fd p[] = {{(int)children, POLLIN, 0}, {GB_INIT_CHANNEL, POLLIN, 0}};
-    char info[1024];
     for (;;) {
         reap(program, WNOHANG);
         gb_call(__NR_ppoll, (long)p, 2, 0, 0, 0);
         if (p[1].revents) /* nothing more is ever said to us */
             gb_init_quit(1);
-        while (gb_call(__NR_read, children, (long)info, sizeof(info), 0, 0) > 0)
-            ;
+        drain(children);
     }
 }

@@ -46,7 +46,7 @@ static bool is_clean(int proc_fd)
     char text[512] = "";
     if (!GB_WALL("net-clean"))
         return true;
-    if (gb_fd_get(proc_fd, "self/net/sockstat", text, sizeof(text)) > 0 && !strncmp(text, none, strlen(none)))
+    if (gb_fd_get(proc_fd, "thread-self/net/sockstat", text, sizeof(text)) > 0 && !strncmp(text, none, strlen(none)))
         return true;
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd >= 0)
@@ -63,14 +63,14 @@ static struct net *enter_used(int proc_fd)
     return NULL;
 }
 
-/* Makes one, and is in it. */
+/* Makes one, and is in it: this thread alone, which need not be the one that /proc/self tells of. */
 static int make_net(int proc_fd, struct net **ret)
 {
     if (net_count == NETS)
         return -EAGAIN;
-    if (net_count && unshare(CLONE_NEWNET)) /* the first is the one that the zygote was born in */
+    if (unshare(CLONE_NEWNET)) /* also for the first: in ours may be threads of ours */
         return -errno;
-    int fd = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
+    int fd = openat(proc_fd, "thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     *ret = &nets[net_count++];
@@ -162,8 +162,10 @@ static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
         if (GB_WALL("undumpable"))
             prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
         prctl(PR_SET_NAME, "glovebox-init", 0, 0, 0);
-        if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
+        if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL)) {
+            close(TAKE_FD(box->scratch_fd));
             gb_init_attend(gb_init_await((char **)gb_spec_env, &waiting), GB_WALL("channel-watch"));
+        }
         gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }
     gb_channel_report(box, GB_REPORT_FAILED, -1, &err);

@@ -1,7 +1,7 @@
 /* The network namespace takes the kernel as long as half of all other steps together, and needs nothing of
  * them. So a process beside the box's set-up makes it, on another processor if there is one.
  *
- * That process shares the set-up's memory and descriptors, has a stack of its own, and makes four system
+ * That process shares the set-up's memory and descriptors, has a stack of its own, and makes five system
  * calls: raw ones, since it also shares what a C library thinks belongs to one thread. It is in the box's
  * user namespace, so the network namespace belongs to that, as if the box had made it. It is gone before
  * the box gives up its capabilities. */
@@ -28,8 +28,11 @@ __attribute__((noreturn, no_sanitize("address", "undefined"))) static void make(
     long r = gb_call(__NR_unshare, CLONE_NEWNET, 0, 0, 0, 0);
     if (r >= 0)
         r = gb_call(__NR_openat, box->proc_fd, (long)"self/ns/net", O_RDONLY | O_CLOEXEC, 0, 0);
-    if (r >= 0)
-        r = gb_call(__NR_dup3, r, box->net_fd, O_CLOEXEC, 0, 0);
+    if (r >= 0) {
+        const long fd = r;
+        r = gb_call(__NR_dup3, fd, box->net_fd, O_CLOEXEC, 0, 0);
+        gb_call(__NR_close, fd, 0, 0, 0, 0);
+    }
     for (;;)
         gb_call(__NR_exit, r < 0 ? -r : 0, 0, 0, 0, 0);
 }

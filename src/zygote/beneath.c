@@ -266,14 +266,38 @@ static PyObject *place(PyObject *module, PyObject *args)
     return PyBool_FromLong(!rmdir(home));
 }
 
-/* How a script can end without anything being left to do; made by finish.py. */
+/* strangers(modules, kept): names of modules whose address is not in `kept`. */
+static PyObject *strangers(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *modules, *kept, *name, *value;
+    if (!PyArg_ParseTuple(args, "O!O!:strangers", &PyDict_Type, &modules, &PyDict_Type, &kept))
+        return NULL;
+    PyObject *names = PyList_New(0);
+    bool good = names != NULL;
+    for (Py_ssize_t at = 0; good && PyDict_Next(modules, &at, &name, &value);) {
+        PyObject *address = PyLong_FromVoidPtr(value);
+        good = address && (PyDict_GetItemWithError(kept, address) || !PyList_Append(names, name));
+        Py_XDECREF(address);
+    }
+    if (!good)
+        Py_CLEAR(names);
+    return names;
+}
+
+/* How a script can end without much being left to do; made by finish.py. */
 struct plain_end {
-    PyObject *modules;     /* the interpreter's dictionary of modules */
-    PyObject *callbacks;   /* atexit._ncallbacks, or None where it does not know about all of them */
+    PyObject *modules; /* the interpreter's dictionary of modules */
+    PyObject *callbacks,
+            *exits;         /* atexit._ncallbacks and _run_exitfuncs, or None where there may be others */
+    PyObject *threading;    /* the module, if the zygote has loaded it, or None */
+    PyObject *thread_exits; /* the list of functions that it calls before it joins threads */
+    Py_ssize_t thread_exit_count;
     PyObject *threads;     /* _thread._count */
     PyObject *own_threads; /* what it says if the script has none */
     PyObject *objects;     /* gc.get_objects */
     PyObject *harmless;    /* addresses of types of which no object does anything when it goes */
+    PyObject *out, *err;   /* sys.stdout and sys.stderr, as they were */
 };
 
 static bool says(PyObject *function, PyObject *wanted)
@@ -305,25 +329,6 @@ static bool are_harmless(const struct plain_end *e)
     return good;
 }
 
-/* No thread to be joined, no function to be called, no stream to be flushed, no object that would notice:
- * then what the interpreter would do now is for itself alone. */
-static bool ends_plainly(PyObject *plan)
-{
-    struct plain_end e;
-    PyObject *zero = PyLong_FromLong(0), *threading = PyUnicode_FromString("threading");
-    const bool plain = zero && threading &&
-                       PyArg_ParseTuple(plan, "O!OOOOO!", &PyDict_Type, &e.modules, &e.callbacks, &e.threads,
-                                        &e.own_threads, &e.objects, &PyFrozenSet_Type, &e.harmless) &&
-                       !PyDict_GetItemWithError(e.modules, threading) && e.callbacks != Py_None &&
-                       says(e.callbacks, zero) && says(e.threads, e.own_threads) && are_harmless(&e);
-    Py_XDECREF(zero);
-    Py_XDECREF(threading);
-    PyErr_Clear();
-    return plain;
-}
-
-/* --- a script --- */
-
 /* Whatever sys.stderr and sys.stdout are by now; an error comes up once more at the end. An exception that is
  * set stays so. */
 static bool flush_streams(void)
@@ -346,6 +351,56 @@ static bool flush_streams(void)
     PyErr_Restore(type, value, traceback);
     return good;
 }
+
+/* No thread that would be joined, and nothing to be called before. */
+static bool has_no_threads(const struct plain_end *e)
+{
+    PyObject *name = PyUnicode_FromString("threading");
+    PyObject *threading = name ? PyDict_GetItemWithError(e->modules, name) : NULL;
+    Py_XDECREF(name);
+    return says(e->threads, e->own_threads) &&
+           (!threading ||
+            (threading == e->threading && PyList_Size(e->thread_exits) == e->thread_exit_count));
+}
+
+/* As the interpreter does it before it calls anything. */
+static void forget_file(PyObject *space)
+{
+    static const char *const names[] = {"__file__", "__cached__"};
+    for (int i = 0; i < 2; i++)
+        if (PyDict_DelItemString(space, names[i]))
+            PyErr_Clear();
+}
+
+/* No thread to be joined, no stream that cannot be flushed, no object that would notice: then all else that
+ * the interpreter would do now is for itself alone. If it says no, what it has done already is not done
+ * again. */
+static bool ends_plainly(PyObject *plan, PyObject *space, PyObject *end)
+{
+    struct plain_end e;
+    PyObject *zero = PyLong_FromLong(0), *called = NULL;
+    bool plain = zero && PyArg_ParseTuple(plan, "O!OOOO!nOOOO!OO", &PyDict_Type, &e.modules, &e.callbacks,
+                                          &e.exits, &e.threading, &PyList_Type, &e.thread_exits,
+                                          &e.thread_exit_count, &e.threads, &e.own_threads, &e.objects,
+                                          &PyFrozenSet_Type, &e.harmless, &e.out, &e.err);
+    plain = plain && e.callbacks != Py_None && has_no_threads(&e) && PySys_GetObject("stdout") == e.out &&
+            PySys_GetObject("stderr") == e.err;
+    if (plain && !says(e.callbacks, zero)) {
+        if (end == Py_None || end == Py_False)
+            forget_file(space);
+        called = PyObject_CallObject(e.exits, NULL);
+        plain = called != NULL;
+    }
+    if (plain && (called || end == Py_False)) /* it, or a hook for errors, may have printed */
+        plain = flush_streams();
+    plain = plain && are_harmless(&e);
+    Py_XDECREF(zero);
+    Py_XDECREF(called);
+    PyErr_Clear();
+    return plain;
+}
+
+/* --- a script --- */
 
 static PyObject *same(PyObject *object)
 {
@@ -434,6 +489,20 @@ static PyObject *run_file(FILE *file, const char *path, PyObject *space, bool *r
     return exit ? exit : same(interrupted ? PyExc_KeyboardInterrupt : Py_False);
 }
 
+/* The exit code, if it needs no more than a number: -1 otherwise. */
+static int plain_code(PyObject *end)
+{
+    if (end == Py_None || end == Py_False)
+        return end == Py_False;
+    if ((PyObject *)Py_TYPE(end) != PyExc_SystemExit)
+        return -1;
+    PyObject *code = PyObject_GetAttrString(end, "code");
+    const long value = !code ? -1 : code == Py_None ? 0 : PyLong_CheckExact(code) ? PyLong_AsLong(code) : -1;
+    Py_XDECREF(code);
+    PyErr_Clear();
+    return value >= 0 && value <= 255 ? (int)value : -1;
+}
+
 /* script(name, namespace, source, plan): as pymain_run_file() does, read by the file tokenizer, run, errors
  * printed by sys.excepthook. What it returns: None if the script ended well, False if with an error,
  * KeyboardInterrupt if with that one, since then the process has to end by the signal; the exception if it
@@ -464,10 +533,10 @@ static PyObject *script(PyObject *module, PyObject *args)
         Py_DECREF(end);
         return NULL;
     }
-    if (flushed && plan != Py_None && (end == Py_None || end == Py_False) && ends_plainly(plan) &&
-        (end == Py_None || flush_streams())) { /* an excepthook may have printed */
+    const int code = flushed && plan != Py_None ? plain_code(end) : -1;
+    if (code >= 0 && ends_plainly(plan, space, end)) {
         fflush(NULL);
-        _exit(end == Py_False);
+        _exit(code);
     }
     return end;
 }
@@ -500,6 +569,16 @@ static PyObject *leave(PyObject *module, PyObject *args)
     _exit(code);
 }
 
+/* Symbols that a fork is the first to need, in the library and in the program: looked up in each child they
+ * cost a dozen page faults. */
+static void bind_symbols(void)
+{
+    Py_tss_t *key = PyThread_tss_alloc();
+    if (key && !PyThread_tss_create(key))
+        PyThread_tss_delete(key);
+    PyThread_tss_free(key);
+}
+
 int gb_beneath_add(PyObject *module)
 {
     static PyMethodDef methods[] = {
@@ -507,10 +586,12 @@ int gb_beneath_add(PyObject *module)
             {"is_usual", is_usual, METH_VARARGS, "is_usual(argv, env, usual_argv, usual_env, but, absent)"},
             {"take", take, METH_VARARGS, "take(home)"},
             {"is_alone", is_alone, METH_VARARGS, "is_alone(directory, name)"},
+            {"strangers", strangers, METH_VARARGS, "strangers(modules, kept)"},
             {"place", place, METH_VARARGS, "place(home, script)"},
             {"script", script, METH_VARARGS, "script(name, namespace, source, plan)"},
             {"unraisable", unraisable, METH_VARARGS, "unraisable(error, object)"},
             {"leave", leave, METH_VARARGS, "leave(code, whole)"},
             {0}};
-    return PyModule_AddFunctions(module, methods);
+    bind_symbols();
+    return PyModule_AddFunctions(module, methods) ? -1 : gb_pages_add(module);
 }

@@ -15,5 +15,8 @@
 #endif
 #include <Python.h>
 
-/* Gives a module its functions; see beneath.c. 0, or -1 with an exception set. */
+/* Gives a module its functions; see beneath.c and pages.c. 0, or -1 with an exception set. */
 int gb_beneath_add(PyObject *module);
+
+/* Of pages.c alone; gb_beneath_add calls it. */
+int gb_pages_add(PyObject *module);

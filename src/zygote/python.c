@@ -12,7 +12,6 @@
 #include "init/report.h"
 #include "zygote/beneath.h"
 #include "sandbox/zygote.h"
-#include "zygote/prefault.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,17 +44,17 @@ static long born(bool leisure, int *ret_control)
         kept.words = dup2(ends[0], GB_INIT_CHANNEL);
         if (GB_WALL("close-fds"))
             close_range(GB_INIT_CHANNEL + 1, ~0U, 0);
+        else
+            close(ends[1]); /* or the words would have no end */
         gb_init_give_back();
         prctl(PR_SET_NAME, kept.name, 0, 0, 0);
         PyOS_AfterFork_Child();
-        PyObject *done = PyObject_CallObject(kept.ready, NULL);
+        PyObject *done = PyObject_CallFunctionObjArgs(kept.ready, leisure ? Py_True : Py_False, NULL);
         if (!done) {
             PyErr_Print();
             _exit(1);
         }
         Py_DECREF(done);
-        if (leisure)
-            gb_prefault();
         return 0;
     }
     close(ends[0]);
@@ -140,33 +139,18 @@ static int put_threads_away(void)
     return thread_count() == OWN_THREADS ? 0 : -1;
 }
 
-static void rehearse(void *context)
+static PyObject *wait_for_call(PyObject *self, PyObject *ready)
 {
-    PyObject *const functions[] = {kept.ready, context};
-    PyOS_AfterFork_Child();
-    for (int i = 0; i < 2; i++) {
-        PyObject *done = PyObject_CallObject(functions[i], NULL);
-        if (!done)
-            PyErr_Print();
-        Py_XDECREF(done);
-    }
-}
-
-static PyObject *wait_for_call(PyObject *self, PyObject *args)
-{
-    PyObject *function;
     struct gb_nursery n = {
             .socket = GB_ZYGOTE_SOCKET, .proc_fd = GB_ZYGOTE_PROC, .image_fd = -1, .born = born};
     size_t len = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO:wait", &kept.ready, &function))
-        return NULL;
+    kept.ready = ready;
     if (put_threads_away())
         return PyErr_Format(PyExc_RuntimeError,
                             "%d threads run: a module that was preloaded has started some, and they would be "
                             "missing in every box",
                             thread_count());
-    gb_prefault_learn(rehearse, function, GB_ZYGOTE_PROC);
     prctl(PR_GET_NAME, kept.name, 0, 0, 0);
     prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0);
     if (!gb_nursery_serve(&n))
@@ -180,10 +164,9 @@ static PyObject *wait_for_call(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-        {"wait", wait_for_call, METH_VARARGS,
-         "wait(ready, rehearse): bears boxes. Returns in each of them, when its call has come: (argv, "
-         "environment). `ready` is called in each before that; `rehearse` once, in a fork that ends, to see "
-         "what a call touches."},
+        {"wait", wait_for_call, METH_O,
+         "wait(ready): bears boxes. Returns in each of them, when its call has come: (argv, environment). "
+         "ready(has_time) is called in each before that."},
         {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {
         PyModuleDef_HEAD_INIT, "_glovebox", NULL, -1, methods, NULL, NULL, NULL, NULL};

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.testbuild
 
 # What the oldest supported kernel, 5.10, lacks: mount_setattr, landlock, and close_range with a flag.
-LIKE_5_10 = "mount_setattr,landlock_create_ruleset,close_range=22"
+LIKE_5_10 = "mount_setattr,landlock_create_ruleset,close_range:2=22"
 
 
 def without(gb, calls, *args):
@@ -20,13 +20,15 @@ def test_probes_hold_as_on_5_10(gb, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     probe = gb.build / "glovebox-probe"
-    done = without(gb, LIKE_5_10, "run", "--allow-degraded", "landlock", "--file", probe, "--mount", f"{data}:/data", "--", "/sandbox/glovebox-probe", "all")
+    shown = ["--mount", f"{data}:/data"] if gb.path == "cold" else []
+    done = without(gb, LIKE_5_10, "run", "--allow-degraded", "landlock", "--file", probe, *shown, "--", "/sandbox/glovebox-probe", "all")
     verdicts = dict(line.split("\t")[:2] for line in done.stdout.decode().splitlines())
     assert len(verdicts) > 40, done.stderr
     assert [name for name, verdict in verdicts.items() if verdict == "ESCAPED"] == ["second_wall"]  # landlock's own, and there is none
     assert verdicts["mount_flags"] == verdicts["descriptors"] == verdicts["root_flag"] == "held"
 
 
+@pytest.mark.cold("a zygote has no directories of the host but the system's own")
 def test_mounts_below_a_mount_are_read_only_as_on_5_10(gb, tmp_path):
     script = f"""
         mkdir -p {tmp_path}/data/below && mount -t tmpfs none {tmp_path}/data/below && chmod 777 {tmp_path}/data/below && chmod 755 {tmp_path} {tmp_path}/data
@@ -56,6 +58,8 @@ def test_mounts_below_a_mount_are_read_only_as_on_5_10(gb, tmp_path):
 def test_missing_call_refuses_the_run_and_names_the_step(gb, call, step):
     done = without(gb, call, "run", "-c", "print('it ran')")
     assert done.returncode == 125 and done.stdout == b"" and done.stderr.count(b"\n") == 1, done
+    if gb.path != "cold" and step in ("identity", "process"):
+        step = ""  # the zygote needs these two for itself, before there is a box
     assert done.stderr.startswith(f"glovebox: {step}".encode()), done.stderr
 
 

@@ -1,5 +1,5 @@
-/* without CALL[=ERRNO][,CALL…] PROGRAM ARG…: runs a program on a kernel that lacks these system calls, or so
- * it seems. Tests only. */
+/* without CALL[:N][=ERRNO][,CALL…] PROGRAM ARG…: runs a program on a kernel that lacks these system calls, or
+ * so it seems; with :N, those whose argument N is not 0. Tests only. */
 #include <errno.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -17,8 +17,13 @@ int main(int argc, char **argv)
         int error = equals ? atoi(equals + 1) : ENOSYS;
         if (equals)
             *equals = '\0';
+        char *colon = strchr(word, ':');
+        if (colon)
+            *colon = '\0';
+        const struct scmp_arg_cmp some = SCMP_CMP(colon ? (unsigned)atoi(colon + 1) : 0, SCMP_CMP_NE, 0);
         int number = seccomp_syscall_resolve_name(word);
-        if (!ctx || number < 0 || seccomp_rule_add(ctx, SCMP_ACT_ERRNO((unsigned)error), number, 0)) {
+        if (!ctx || number < 0 ||
+            seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((unsigned)error), number, colon ? 1 : 0, &some)) {
             fprintf(stderr, "without: no system call %s\n", word);
             return 125;
         }

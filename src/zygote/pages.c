@@ -1,0 +1,154 @@
+/* Memory of a warm interpreter: most of what a box costs is page tables that are copied, filled and emptied.
+ */
+#include "zygote/beneath.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+#define HUGE_PAGE ((uintptr_t)2 << 20)
+
+/* touch(ranges): pages that a script will need, whatever it is. Copied or mapped before the call comes they
+ * cost the same, but nobody waits. `ranges` has pairs of addresses as machine words; the end of one that is
+ * to be written to has its lowest bit set. What is not there any more, and a kernel that cannot
+ * (before 5.14), is passed over. */
+static PyObject *touch(PyObject *module, PyObject *ranges)
+{
+    (void)module;
+    if (!PyBytes_Check(ranges))
+        return PyErr_Format(PyExc_TypeError, "ranges must be bytes");
+    const char *bytes = PyBytes_AsString(ranges);
+    uintptr_t range[2];
+    for (size_t left = (size_t)PyBytes_Size(ranges); left >= sizeof(range); left -= sizeof(range)) {
+        memcpy(range, bytes, sizeof(range));
+        bytes += sizeof(range);
+        madvise((void *)range[0], (range[1] & ~(uintptr_t)1) - range[0],
+                range[1] & 1 ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    }
+    Py_RETURN_NONE;
+}
+
+/* --- the interpreter's own code on huge pages --- */
+
+/* A fork does not copy the page tables of a program's code: the child faults on it anew, some 50 times, and
+ * at its end gives a thousand pages back. Code on huge pages of the zygote's own is two entries, which are
+ * copied, and no fault. Only whole huge pages are worth it, so what lies on one with code (constants) becomes
+ * executable, too; nothing becomes writable. */
+
+struct block {
+    uintptr_t at;
+    int rights;
+};
+
+/* The line of /proc/self/maps, if it is read-only memory of a file: its range and whether it is code. */
+static bool read_line(const char *line, uintptr_t *ret_begin, uintptr_t *ret_end, bool *ret_code)
+{
+    unsigned long begin, end;
+    char rights[5], path[2];
+    if (sscanf(line, "%lx-%lx %4s %*x %*s %*u %1s", &begin, &end, rights, path) != 4 || path[0] != '/')
+        return false;
+    *ret_begin = begin;
+    *ret_end = end;
+    *ret_code = rights[2] == 'x';
+    return rights[0] == 'r' && rights[1] == '-' && rights[3] == 'p';
+}
+
+/* Huge pages that lie within adjacent read-only mappings and have code on them. */
+static size_t find_blocks(FILE *maps, struct block *blocks, size_t most)
+{
+    char line[1024];
+    uintptr_t from = 0, until = 0; /* the mappings so far */
+    uintptr_t code_from = 0, code_until = 0;
+    size_t count = 0;
+    while (true) {
+        uintptr_t begin = 0, end = 0;
+        bool code = false;
+        const bool more = fgets(line, sizeof(line), maps) != NULL;
+        const bool fits = more && read_line(line, &begin, &end, &code);
+        if (!fits || begin != until) {
+            for (uintptr_t at = (from + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1); from && at + HUGE_PAGE <= until;
+                 at += HUGE_PAGE)
+                if (count < most && at < code_until && at + HUGE_PAGE > code_from)
+                    blocks[count++] = (struct block){at, PROT_READ | PROT_EXEC};
+            from = fits ? begin : 0;
+            code_from = code_until = 0;
+        }
+        until = fits ? end : 0;
+        if (fits && code) {
+            code_from = code_from ? code_from : begin;
+            code_until = end;
+        }
+        if (!more)
+            return count;
+    }
+}
+
+/* Is it one huge page, and not 512 small ones? The kernel says so only here. */
+static bool is_huge(uintptr_t at)
+{
+    char line[1024];
+    bool here = false, huge = false;
+    FILE *smaps = fopen("/proc/self/smaps", "re");
+    while (smaps && !huge && fgets(line, sizeof(line), smaps)) {
+        unsigned long begin, end, kilobytes;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            here = begin <= at && at < end;
+        else if (here && sscanf(line, "AnonHugePages: %lu kB", &kilobytes) == 1)
+            huge = kilobytes >= HUGE_PAGE / 1024;
+    }
+    if (smaps)
+        fclose(smaps);
+    return huge;
+}
+
+/* Puts a copy of what is there in its place. In between nothing is missing: the kernel moves it in one call.
+ */
+static bool move_block(const struct block *b)
+{
+    char *room = mmap(NULL, 2 * HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return false;
+    char *copy = (char *)(((uintptr_t)room + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+    madvise(copy, HUGE_PAGE, MADV_HUGEPAGE);
+    memcpy(copy, (const void *)b->at, HUGE_PAGE);
+    __builtin___clear_cache(copy, copy + HUGE_PAGE);
+    const bool moved =
+            is_huge((uintptr_t)copy) && !mprotect(copy, HUGE_PAGE, b->rights) &&
+            mremap(copy, HUGE_PAGE, HUGE_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)b->at) != MAP_FAILED;
+    munmap(room, 2 * HUGE_PAGE); /* all of it, or what is left around the one that has moved */
+    return moved;
+}
+
+/* huge_code(): how many huge pages there are now; none where the kernel has none to give. */
+static PyObject *huge_code(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    struct block blocks[16];
+    long moved = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps)
+        return PyLong_FromLong(0);
+    const size_t count = find_blocks(maps, blocks, sizeof(blocks) / sizeof(*blocks));
+    fclose(maps);
+    for (size_t i = 0; i < count; i++)
+        moved += move_block(&blocks[i]);
+    return PyLong_FromLong(moved);
+}
+
+int gb_pages_add(PyObject *module)
+{
+    static PyMethodDef methods[] = {{"touch", touch, METH_O, "touch(ranges)"},
+                                    {"huge_code", huge_code, METH_NOARGS, "huge_code()"},
+                                    {0}};
+    return PyModule_AddFunctions(module, methods);
+}
