@@ -479,6 +479,140 @@ def test_without_a_store_nothing_runs(slow_store, when):
     assert slow_store.run(b"", flags=wire.PROBE).answer().done()["status"] == "success"
 
 
+# --- boxes that wait, and a front that wants more of them than there is ---
+
+PLAIN_KEY, PYTHON_KEY = 11, 12
+
+
+@pytest.fixture
+def pooled(parent):
+    """A launcher with a box of each kind that waits."""
+    with wire.Launcher(BUILD, parent=parent) as l:
+        wire.send(l.control, message("POOLS", wire.pools(wire.want(PLAIN_KEY, 0), wire.want(PYTHON_KEY, 1, program=b"python3"))))
+        wait_for(lambda: served(l, PLAIN_KEY, payload("true")) == "waiting" and served(l, PYTHON_KEY, SCRIPT, runtime=1) == "waiting")
+        yield l
+        assert l.process.poll() is None
+        works(l)
+
+
+SCRIPT = payload("python3", "/sandbox/main.py", files=[("main.py", b"print('ran')")])
+
+
+def served(launcher, key, content, **body):
+    """Where its box came from. Its output is read."""
+    run = launcher.run(content, pool=key, **body)
+    run.output()
+    start = json.loads(run.answer().receipt())["start"]
+    run.close()
+    return start
+
+
+def test_a_waiting_box_gives_all_that_a_new_one_does(pooled):
+    for key in (PLAIN_KEY, 0, 99):
+        content = payload("sh", "-c", "cat; cat dir/in; echo $A; echo new > out; exit 3", env=["A=b c"], files=[("dir/in", b"file\n")], outputs=["out"])
+        run = pooled.run(content, stdin=b"input\n", pool=key)
+        assert run.output() == b"input\nfile\nb c\n"
+        answer = run.answer()
+        assert answer.done() == {"status": "error", "exit_code": 3, "signal": 0, "files": 1, "kill_reason": ""} and answer.tag == 7
+        run.close()
+
+
+@pytest.mark.parametrize("words", [("sh", "-c", "echo ran"), ("/bin/echo", "ran"), ("python3", "-c", "print('ran')"), ("no-such-program",)])
+def test_what_is_no_script_in_a_box_for_scripts(pooled, words):
+    """A captured front can have run there what it could have had run anywhere, or nothing; the next call is served."""
+    run = pooled.run(payload(*words), pool=PYTHON_KEY, runtime=1)
+    said = run.output()
+    answer = run.answer()
+    assert said in (b"ran\n", b""), said
+    assert answer.kind in ("RUN_DONE", "RUN_FAILED")
+    run.close()
+    assert served(pooled, PYTHON_KEY, SCRIPT, runtime=1) in ("waiting", "built", "cold")
+
+
+def test_a_script_in_a_box_for_anything(pooled):
+    run = pooled.run(SCRIPT, pool=PLAIN_KEY, runtime=1)
+    assert run.output() == b"ran\n" and run.answer().done()["status"] == "success"
+
+
+@pytest.mark.parametrize("key", [PLAIN_KEY, PYTHON_KEY, 99])
+def test_the_start_up_code_of_whatever_box(pooled, key):
+    """It runs before the script, wherever that runs: blocked there is blocked here. Without its rules there is no script."""
+    env = ["PYTHONPATH=/sandbox/.glovebox", "PYTHONUSERBASE=/sandbox/.glovebox"]
+    files = [(".glovebox/main.py", b"import os\nprint('ran')\nos.system('true')"), (".glovebox/start.txt", b"R 0 block\nC os.system\n")]
+    run = pooled.run(payload("python3", "/sandbox/main.py", env=env, files=files), pool=key, runtime=1, flags=wire.START_CODE)
+    assert run.output() == b""
+    assert wire.read_all(run.err).startswith(b"\x1eglovebox-screen ") and run.answer().done()["status"] == "error"
+    refused(pooled, pooled.run(payload("true"), pool=key, runtime=2, flags=wire.START_CODE), "USAGE", "python only")
+
+
+@pytest.mark.parametrize("key", [PLAIN_KEY, PYTHON_KEY])
+def test_a_bad_payload_runs_nothing_in_a_waiting_box(pooled, key):
+    for content in BAD_PAYLOADS.values():
+        refused(pooled, pooled.run(content, pool=key, runtime=1), "USAGE")
+    for seals in [0, *[wire.SEALS & ~bit for bit in (1, 2, 4, 8)]]:
+        refused(pooled, pooled.run(payload("true"), seals=seals, pool=key), "USAGE", "sealed")
+
+
+def test_a_waiting_box_has_no_limits_but_its_own(pooled):
+    """Who asks for others gets others, within the ceiling; and a waiting box is no way around that."""
+    assert served(pooled, PLAIN_KEY, payload("true"), memory_mb=100) == "built"
+    for name in wire.LIMITS:
+        refused(pooled, pooled.run(payload("true"), pool=PLAIN_KEY, **{name: wire.DEFAULTS[name] + 1}), "USAGE")
+
+
+def test_no_more_boxes_than_the_ceiling_with_pools(pooled):
+    runs = [sleeper(pooled, pool=PLAIN_KEY)[0] for _ in range(2)]
+    for key in (PLAIN_KEY, PYTHON_KEY, 0):
+        refused(pooled, pooled.run(SCRIPT, pool=key, runtime=1), "BUSY", "2 boxes")
+    for run in runs:
+        run.close()
+    wait_for(lambda: served(pooled, PLAIN_KEY, payload("true")) == "waiting")
+
+
+def test_a_waiting_box_gets_no_call_before_its_record(parent):
+    with wire.Launcher(BUILD, parent=parent, by_hand=True) as launcher:
+        wire.send(launcher.control, message("POOLS", wire.pools(wire.want(PLAIN_KEY, 0))))
+        wait_for(lambda: [pid for pid in keepers(launcher) if pathlib.Path(f"/proc/{pid}/comm").read_text() == "gb-waits-plain\n"])
+        run, record = ask(launcher, pool=PLAIN_KEY)
+        assert not has_started(run, 1)
+        launcher.store.send(wire.ack(record.tag))
+        answer = run.answer()
+        assert json.loads(answer.receipt())["start"] == "waiting" and run.output() == b"started\n"
+        assert json.loads(record.body[wire.APPEND.size :])["policy_hash"] == json.loads(answer.receipt())["policy_hash"]
+        run, record = ask(launcher, pool=PLAIN_KEY)
+        launcher.store.send(wire.ack(record.tag, "AUDIT", "full"))
+        refused(launcher, run, "AUDIT", "full")
+
+
+@pytest.mark.parametrize("how", ["close", "shutdown"])
+def test_a_front_that_wants_no_more_ends_a_waiting_boxes_run(pooled, how):
+    run, marker = sleeper(pooled, pool=PLAIN_KEY)
+    if how == "close":
+        run.socket.close()
+    else:
+        run.socket.shutdown(socket.SHUT_WR)
+        assert run.answer().done()["kill_reason"] == "cancelled"
+    wait_for(lambda: not pids_of(marker))
+    wait_for(lambda: served(pooled, PLAIN_KEY, payload("true")) == "waiting")
+
+
+def test_a_keeper_that_waits_holds_little(pooled):
+    """No channel of the launcher's but its own, nothing of a call."""
+    if MODE == "user":
+        return
+    wait_for(lambda: [pid for pid in keepers(pooled) if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("gb-waits-")])
+    channels = {os.readlink(f"/proc/{pooled.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pooled.process.pid}/fd") if int(fd) > 2}
+    front = {f"socket:[{os.fstat(pooled.front.fileno()).st_ino}]", f"socket:[{os.fstat(pooled.store.fileno()).st_ino}]"}
+    for pid in keepers(pooled):
+        if not pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("gb-waits-"):
+            continue
+        names = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        assert sum(name.startswith("/memfd:payload") for name in names) <= 1, names  # the start-up code
+        assert not front & set(names)
+        # It shares with the launcher: the zygote's socket, the start-up code, stdio.
+        assert len([n for n in channels & set(names) if n.startswith("socket:")]) <= 1, channels & set(names)
+
+
 # --- what is no message ends the launcher, and everything with it ---
 
 RUN = message("RUN", run_body(len(payload("true"))))
