@@ -119,13 +119,16 @@ void gb_birth_execute(char *const *argv, char *const *env)
 }
 
 /* Executes init, which starts what is to wait in the box, or has the pipe to what waits there already. */
-static void execute_init(const struct gb_nursery *n, struct gb_box *box, int control, struct gb_err *err)
+static void execute_init(const struct gb_nursery *n, struct gb_box *box, long waiting, int control,
+                         struct gb_err *err)
 {
-    const char *const nobody[] = {"", GB_WALL("channel-watch") ? NULL : "blind", NULL};
+    char number[16];
+    const char *const nobody[] = {"", number, GB_WALL("channel-watch") ? NULL : "blind", NULL};
+    snprintf(number, sizeof(number), "%ld", waiting);
     const int image = GB_INIT_CONTROL + 1;
     const unsigned first_closed = GB_INIT_CHANNEL + 1, last_closed = (unsigned)image - 1 - (control >= 0);
     int ends[2];
-    if ((control >= 0 && (control = fcntl(control, F_DUPFD, image + 1)) < 0) ||
+    if ((control >= 0 && (control = fcntl(control, F_DUPFD_CLOEXEC, image + 1)) < 0) ||
         (box->image_fd != image && dup3(box->image_fd, image, O_CLOEXEC) < 0) ||
         (control >= 0 && dup2(control, GB_INIT_CONTROL) < 0) ||
         (GB_WALL("close-fds") && close_range(image + 1, ~0U, 0)) ||
@@ -144,6 +147,7 @@ static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb
 {
     struct gb_err err = {0};
     int control = -1;
+    long waiting = 0;
     if (GB_WALL("umask"))
         umask(022);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the change of uid has made our own id maps root's */
@@ -152,15 +156,14 @@ static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
                              : gb_steps_run(box, GB_SIDE_BOX, &err);
     if (!r && n->born) {
-        const long pid = n->born(leisure, &control);
-        if (pid == 0)
+        waiting = n->born(leisure, &control);
+        if (waiting == 0)
             return;
-        /* The first that PID 1 forks: init knows it by that number. */
-        if (pid != GB_INIT_WAITING_PID)
+        if (waiting < 0)
             r = gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }
     if (!r && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
-        execute_init(n, box, control, &err);
+        execute_init(n, box, waiting, control, &err);
     gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
     _exit(1);
 }

@@ -128,7 +128,7 @@ static int thread_count(void)
  * and start new ones when they need them, if one asks the way they expect: by fork(). */
 static int put_threads_away(void)
 {
-    if (thread_count() == OWN_THREADS)
+    if (thread_count() <= OWN_THREADS)
         return 0;
     PyOS_BeforeFork();
     const pid_t pid = fork();
@@ -137,7 +137,7 @@ static int put_threads_away(void)
     PyOS_AfterFork_Parent();
     if (pid < 0 || waitpid(pid, NULL, 0) != pid)
         return -1;
-    return thread_count() == OWN_THREADS ? 0 : -1;
+    return thread_count() <= OWN_THREADS ? 0 : -1;
 }
 
 static PyObject *wait_for_call(PyObject *self, PyObject *ready)
