@@ -5,7 +5,8 @@
  * holds one descriptor, and has no C library, so that its memory contains nothing that a box could want.
  *
  * Its arguments and environment are the program's own. In a box that waits for its call there is no program
- * yet (no argument), or one that waits, too: then descriptors 4 and 5 are a pipe to it.
+ * yet (no argument), or one that waits, too: then descriptors 4 and 5 are a pipe to it, or 5 alone, if it has
+ * been forked already.
  *
  * By the time it runs, every confinement step is done and binds it too. */
 #include "init/attend.h"
@@ -45,16 +46,17 @@ void gb_init_main(long *stack)
     struct gb_init_waiting waiting = {-1, GB_INIT_CONTROL};
     const int nothing =
             !argv[0] || !argv[0][0]; /* the kernel gives a program without arguments one that is empty */
-    if (!nothing && gb_call(__NR_fcntl, GB_INIT_CONTROL, F_GETFD, 0, 0, 0) < 0)
+    const int has_control = gb_call(__NR_fcntl, GB_INIT_CONTROL, F_GETFD, 0, 0, 0) >= 0;
+    if (!nothing && !has_control)
         gb_init_attend(gb_init_spawn(argv, env, -1), 0);
     gb_init_wait();
     int watch = 1;
 #ifdef GB_TESTING
     watch = !nothing || !argv[0] || !argv[1]; /* see execute_init in sandbox/birth.c */
 #endif
-    if (nothing)
+    if (nothing && !has_control)
         gb_init_attend(gb_init_await(env, NULL), watch);
-    waiting.pid = gb_init_spawn(argv, env, GB_INIT_WORDS);
+    waiting.pid = nothing ? GB_INIT_WAITING_PID : gb_init_spawn(argv, env, GB_INIT_WORDS);
     gb_call(__NR_close, GB_INIT_WORDS, 0, 0, 0, 0);
-    gb_init_attend(gb_init_await(env, &waiting), 1);
+    gb_init_attend(gb_init_await(env, &waiting), watch);
 }

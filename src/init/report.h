@@ -10,6 +10,8 @@
 /* A pipe to a program that is started before its call comes: its reading and its writing end. */
 #define GB_INIT_WORDS   4
 #define GB_INIT_CONTROL 5
+/* What waits already when init is executed is the first that PID 1 has forked. */
+#define GB_INIT_WAITING_PID 2
 
 enum gb_report_kind {
     GB_REPORT_BORN,        /* from a zygote: carries the descriptor of PID 1 */

@@ -5,7 +5,8 @@
 #include "base/fd.h"
 #include "base/sys.h"
 #include "base/wall.h"
-#include "init/attend.h"
+#include "init/call.h"
+#include "init/report.h"
 #include "sandbox/channel.h"
 #include "sandbox/steps.h"
 #include "sandbox/zygote.h"
@@ -46,7 +47,8 @@ static bool is_clean(int proc_fd)
     char text[512] = "";
     if (!GB_WALL("net-clean"))
         return true;
-    if (gb_fd_get(proc_fd, "thread-self/net/sockstat", text, sizeof(text)) > 0 && !strncmp(text, none, strlen(none)))
+    if (gb_fd_get(proc_fd, "thread-self/net/sockstat", text, sizeof(text)) > 0 &&
+        !strncmp(text, none, strlen(none)))
         return true;
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd >= 0)
@@ -116,15 +118,18 @@ void gb_birth_execute(char *const *argv, char *const *env)
     }
 }
 
-/* Executes init, and perhaps has it start what waits in the box. */
-static void execute_init(const struct gb_nursery *n, struct gb_box *box, struct gb_err *err)
+/* Executes init, which starts what is to wait in the box, or has the pipe to what waits there already. */
+static void execute_init(const struct gb_nursery *n, struct gb_box *box, int control, struct gb_err *err)
 {
     const char *const nobody[] = {"", GB_WALL("channel-watch") ? NULL : "blind", NULL};
     const int image = GB_INIT_CONTROL + 1;
+    const unsigned first_closed = GB_INIT_CHANNEL + 1, last_closed = (unsigned)image - 1 - (control >= 0);
     int ends[2];
-    if ((box->image_fd != image && dup3(box->image_fd, image, O_CLOEXEC) < 0) ||
+    if ((control >= 0 && (control = fcntl(control, F_DUPFD, image + 1)) < 0) ||
+        (box->image_fd != image && dup3(box->image_fd, image, O_CLOEXEC) < 0) ||
+        (control >= 0 && dup2(control, GB_INIT_CONTROL) < 0) ||
         (GB_WALL("close-fds") && close_range(image + 1, ~0U, 0)) ||
-        close_range(GB_INIT_CHANNEL + 1, (unsigned)image - 1, 0) ||
+        close_range(first_closed, last_closed, 0) ||
         (n->ahead && (pipe2(ends, O_CLOEXEC) || fcntl(ends[0], F_SETFD, 0) || fcntl(ends[1], F_SETFD, 0)))) {
         gb_err_set(err, GB_ERR_INTERNAL, errno, "place the descriptors of init");
         return;
@@ -135,10 +140,10 @@ static void execute_init(const struct gb_nursery *n, struct gb_box *box, struct 
 }
 
 /* PID 1. Returns only in what `born` has forked. */
-static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
+static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
 {
     struct gb_err err = {0};
-    struct gb_init_waiting waiting = {-1, -1};
+    int control = -1;
     if (GB_WALL("umask"))
         umask(022);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the change of uid has made our own id maps root's */
@@ -146,28 +151,16 @@ static void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
     box->root_fd = open(gb_steps_stand("pivot") ? "/" : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
                              : gb_steps_run(box, GB_SIDE_BOX, &err);
-    if (!r && !n->born) {
-        if (!gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
-            execute_init(n, box, &err);
-    } else if (!r) {
-        /* No exec closes them here. The scratch file system is still to be handed over. */
-        const int scratch = GB_INIT_CHANNEL + 1;
-        if ((box->scratch_fd != scratch && dup2(box->scratch_fd, scratch) < 0) ||
-            (GB_WALL("close-fds") && close_range((unsigned)scratch + 1, ~0U, 0)))
-            _exit(1);
-        box->scratch_fd = scratch;
-        waiting.pid = n->born(leisure, &waiting.control);
-        if (waiting.pid == 0)
+    if (!r && n->born) {
+        const long pid = n->born(leisure, &control);
+        if (pid == 0)
             return;
-        if (GB_WALL("undumpable"))
-            prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as init: out of reach for /proc */
-        prctl(PR_SET_NAME, "glovebox-init", 0, 0, 0);
-        if (waiting.pid > 0 && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL)) {
-            close(TAKE_FD(box->scratch_fd));
-            gb_init_attend(gb_init_await((char **)gb_spec_env, &waiting), GB_WALL("channel-watch"));
-        }
-        gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
+        /* The first that PID 1 forks: init knows it by that number. */
+        if (pid != GB_INIT_WAITING_PID)
+            r = gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }
+    if (!r && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
+        execute_init(n, box, control, &err);
     gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
     _exit(1);
 }
@@ -211,22 +204,38 @@ static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb
         box->cgroup.tasks_fd[i - 4] = fds[i];
 }
 
+/* Memory is shared with the new process until that executes init, and we sleep meanwhile: to copy the memory
+ * of an interpreter for a process that needs none of it, and to give it back, would cost as much as all else
+ * that it does. So the two must not meet on the stack: the system call is made right here, and the new
+ * process never returns from this function. What it forks has memory of its own, and does. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SHARED 0 /* which knows nothing of two processes on one stack */
+#else
+#define SHARED (CLONE_VM | CLONE_VFORK)
+#endif
+static __attribute__((noinline)) long clone_and_grow(struct clone_args *args, const struct gb_nursery *n,
+                                                     struct gb_box *box, bool leisure)
+{
+    const long pid = gb_call(__NR_clone3, (long)args, sizeof(*args), 0, 0, 0);
+    if (pid == 0)
+        grow(n, box, leisure);
+    return pid;
+}
+
 /* As the uid that the box will have, since only under its own uid may it map itself. Our user namespace has
  * that uid, and the right to become it and to come back is ours. */
-static long clone_as(struct gb_box *box, struct clone_args *args)
+static long clone_as(struct gb_box box, struct clone_args *args, const struct gb_nursery *n, bool leisure)
 {
     if (gb_steps_stand("ns-user") &&
-        (syscall(SYS_setresgid, -1, box->host_gid, -1) || syscall(SYS_setresuid, -1, box->host_uid, -1)))
-        return -1;
-    long pid = gb_sys_clone3(args);
+        (syscall(SYS_setresgid, -1, box.host_gid, -1) || syscall(SYS_setresuid, -1, box.host_uid, -1)))
+        return -errno;
+    const long pid = clone_and_grow(args, n, &box, leisure); /* on its own copy of the box */
     if (pid == 0)
         return 0;
-    const int error = errno;
     /* A change of user undoes the wish to die with the supervisor. */
     if (syscall(SYS_setresuid, -1, 0, -1) || syscall(SYS_setresgid, -1, 0, -1) ||
         (GB_WALL("zygote-death") && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)))
         _exit(1);
-    errno = error;
     return pid;
 }
 
@@ -244,13 +253,15 @@ static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const 
     int r = gb_steps_run(&box, GB_SIDE_ZYGOTE, &err);
     struct clone_args args = {.flags = gb_steps_clone_flags(&box) | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&pidfd};
-    long pid = r ? -1 : clone_as(&box, &args);
-    if (pid == 0) {
-        grow(n, &box, birth->leisure);
+#ifdef GB_TESTING
+    if (gb_userns_maps_itself()) /* else it waits for us */
+#endif
+        args.flags |= SHARED;
+    const long pid = r ? -1 : clone_as(box, &args, n, birth->leisure);
+    if (pid == 0)
         return 0;
-    }
     if (!r && pid < 0)
-        gb_err_set(&err, errno == EAGAIN || errno == ENOMEM ? GB_ERR_BUSY : GB_ERR_LAYER, errno,
+        gb_err_set(&err, pid == -EAGAIN || pid == -ENOMEM ? GB_ERR_BUSY : GB_ERR_LAYER, (int)-pid,
                    "bear a box");
     if (pid > 0 && taken)
         taken->user = (pid_t)pid;

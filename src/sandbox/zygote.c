@@ -67,7 +67,6 @@ static void run_interpreter(const struct gb_zygote_spec *spec)
             if (!strncmp(*e, passed[i], strlen(passed[i])))
                 env[count++] = *e;
 #endif
-    close(GB_ZYGOTE_PROC + 1); /* init's image is for those who execute it */
     gb_birth_execute(argv, (char *const *)env);
     dprintf(2, "glovebox: the interpreter '%s' cannot be started in a zygote: %s\n", spec->program,
             strerror(errno));

@@ -57,6 +57,7 @@ static long born(bool leisure, int *ret_control)
         Py_DECREF(done);
         return 0;
     }
+    PyOS_AfterFork_Parent(); /* the zygote's memory is still ours */
     close(ends[0]);
     *ret_control = ends[1];
     return pid;
@@ -141,8 +142,10 @@ static int put_threads_away(void)
 
 static PyObject *wait_for_call(PyObject *self, PyObject *ready)
 {
-    struct gb_nursery n = {
-            .socket = GB_ZYGOTE_SOCKET, .proc_fd = GB_ZYGOTE_PROC, .image_fd = -1, .born = born};
+    struct gb_nursery n = {.socket = GB_ZYGOTE_SOCKET,
+                           .proc_fd = GB_ZYGOTE_PROC,
+                           .image_fd = GB_ZYGOTE_PROC + 1,
+                           .born = born};
     size_t len = 0;
     (void)self;
     kept.ready = ready;
