@@ -220,6 +220,18 @@ static void shrink(unsigned index, unsigned most)
         }
 }
 
+/* In quiet times boxes of a zygote that has been replaced are, too, so that it can end. */
+static void renew(unsigned index)
+{
+    const int nest = gb_nest_find(p.pools[index].want.key);
+    if (nest < 0 || !gb_nest_is_warm((unsigned)nest))
+        return;
+    for (unsigned i = 0; i < p.slot_end; i++)
+        if (p.slots[i].pool == (int)index && p.slots[i].nest != (unsigned)nest &&
+            state_of(i) == GB_SLOT_WAITING)
+            leave(&p.slots[i]);
+}
+
 static bool is_awaited(const struct slot *s)
 {
     for (unsigned i = 0; i < p.pending_count; i++)
@@ -240,12 +252,12 @@ static void shrink_others(void)
 static void tend(unsigned index, int64_t now)
 {
     struct pool *pool = &p.pools[index];
-    if (pool->spare > pool->want.low && now >= pool->call_us + p.idle_us)
+    const bool idle = now >= pool->call_us + p.idle_us;
+    if (idle)
         pool->spare = pool->want.low;
-    if (now >= pool->call_us + p.idle_us)
-        shrink(index, pool->want.low);
-    else
-        shrink(index, pool->want.high);
+    shrink(index, idle ? pool->want.low : pool->want.high);
+    if (idle)
+        renew(index);
     const int nest = gb_nest_find(pool->want.key);
     /* Its boxes serve to their end; the next ones come from a fresh one. */
     if (nest >= 0 && atomic_load(&p.shared->born[nest]) >= p.zygote_boxes && gb_nest_has_room())

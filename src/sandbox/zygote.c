@@ -152,7 +152,16 @@ int gb_zygote_start(const struct gb_zygote_spec *zspec, struct gb_zygote *ret, s
         r = gb_err_set(err, GB_ERR_BUSY, errno, "make the socket of a zygote");
     if (r)
         goto out;
+    /* An ordinary user may write the id maps of its child only if that can be looked at, and it is born as we
+     * are. */
+    const int dumpable = prctl(PR_GET_DUMPABLE);
+    if (geteuid() != 0)
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     long pid = gb_launch_clone(&box, (gb_steps_stand("ns-net") ? CLONE_NEWNET : 0));
+    const int error = errno;
+    if (pid != 0)
+        prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0);
+    errno = error;
     if (pid == 0)
         zygote_main(&box, zspec, pair[1]);
     if (pid < 0) {

@@ -379,7 +379,7 @@ def test_marks(start_service):
     grown = wait_for("more to wait", lambda: waiting(s, "python") > 2)
     done.set()
     watcher.join()
-    assert starts.count("waiting") > 20, starts
+    assert "waiting" in starts and "cold" not in starts, starts
     assert max(m.get("python", 0) for m in most) <= 5 + 16 and grown
     assert max(m["boxes"] for m in most) <= (5 + 16) * 2 + 4
     wait_for(lambda: f"low again: {s.pool()}", lambda: s.is_calm() and {kind: len(v) for kind, v in s.pool()["waits"].items()} == {"plain": 2, "python": 2})
@@ -483,7 +483,7 @@ def test_what_waits_is_killed(start_service, name):
             reply = s.request("POST", "/v1/execute", call("print(1)", **fields) if not fields else call("echo 1", **fields))
             answers.append((reply.status, reply.json().get("status"), reply.json().get("stdout")))
         # One that was handed over in the very moment of the kill has had a box, or a keeper, that was killed: it says so.
-        assert all(a == (200, "success", "1\n") or a[1] in ("internal_error", 500) for a in answers) and answers[-1][:2] == (200, "success"), (answers, s.log()[-3000:])
+        assert all(a == (200, "success", "1\n") or a[1] in ("internal_error", "error", 500) for a in answers) and answers[-1][:2] == (200, "success"), (answers, s.log()[-3000:])
         wait_for("the end of the dead", lambda dead=dead: not [pid for pid, began in dead.items() if conftest.alive(pid, began)])
         wait_waiting(s, plain=1, python=1)
         s.wait_calm()
