@@ -47,12 +47,18 @@ void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
     gb_text_hex(digest, sizeof(digest), ret_hex);
 }
 
+static int serve(struct gb_box *box, gb_backend_output_fn *on_output, void *context, struct gb_result *result,
+                 struct gb_err *err)
+{
+    int r = gb_supervise(box, on_output, context, result, err);
+    return r ? r : gb_outputs_collect(box, result, err);
+}
+
 int gb_native_serve(struct gb_box *box, gb_backend_output_fn *on_output, void *context,
                     struct gb_result *result, struct gb_err *err)
 {
     gb_native_hash_policy(box->spec, box->receipt.policy_hash); /* the program is starting meanwhile */
-    int r = gb_supervise(box, on_output, context, result, err);
-    return r ? r : gb_outputs_collect(box, result, err);
+    return serve(box, on_output, context, result, err);
 }
 
 void gb_native_cancelled(const struct gb_box *box, struct gb_result *result, struct gb_err *err)
@@ -75,7 +81,7 @@ static int native_run(const struct gb_spec *spec, gb_backend_output_fn *on_outpu
     gb_box_init(&box, spec);
     int r = gb_launch(&box, err);
     if (!r)
-        r = gb_native_serve(&box, on_output, context, result, err);
+        r = serve(&box, on_output, context, result, err);
     else if (r == -ECANCELED) { /* before the program started: an end like any other */
         gb_native_cancelled(&box, result, err);
         r = 0;

@@ -424,6 +424,8 @@ const char *gb_run_json(struct gb_run *run)
     if (!run->json.data) {
         run->json.max = SIZE_MAX / 2;
         AUTO_BUF receipt = {.max = SIZE_MAX / 2};
+        if (!*run->result.enforced.policy_hash) /* only who reads the receipt pays for it */
+            gb_native_hash_policy(&run->spec, run->result.enforced.policy_hash);
         gb_receipt_to_json(&run->result.enforced, gb_step_name, &receipt);
         const struct gb_result_form form = {
                 .out_key = "stdout", .err_key = "stderr", .enforced = receipt.data};

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -86,7 +87,7 @@ static int remove_all(const struct gb_cgroup *cg, const char *name)
 static int sweep_one(void *context, const char *name)
 {
     const struct gb_cgroup *cg = context;
-    if (strncmp(name, CG_PREFIX, strlen(CG_PREFIX)) || !strcmp(name, cg->name))
+    if (strncmp(name, CG_PREFIX, strlen(CG_PREFIX)))
         return 0;
     AUTO_FD box = gb_fd_open_dir(cg->parent_fd[0], name);
     if (box >= 0 && !flock(box, LOCK_EX | LOCK_NB))
@@ -94,11 +95,26 @@ static int sweep_one(void *context, const char *name)
     return 0;
 }
 
-void gb_cgroup_sweep(const struct gb_cgroup *cg)
+/* The same where time counts and many boxes may live: whose supervisor's pid is taken, most likely by itself,
+ * is not worth a look at its lock. */
+static int sweep_dead(void *context, const char *name)
+{
+    if (strncmp(name, CG_PREFIX, strlen(CG_PREFIX)))
+        return 0;
+    const long pid = strtol(name + strlen(CG_PREFIX), NULL, 10);
+    return pid > 0 && !(kill((pid_t)pid, 0) && errno == ESRCH) ? 0 : sweep_one(context, name);
+}
+
+static void sweep(const struct gb_cgroup *cg, int (*each)(void *context, const char *name))
 {
     AUTO_FD dir = cg->version ? gb_fd_open_dir(cg->parent_fd[0], ".") : -1;
     if (dir >= 0)
-        (void)gb_fd_each(dir, sweep_one, (void *)cg);
+        (void)gb_fd_each(dir, each, (void *)cg);
+}
+
+void gb_cgroup_sweep(const struct gb_cgroup *cg)
+{
+    sweep(cg, sweep_dead);
 }
 
 int gb_cgroup_sweep_parent(const char *parent, struct gb_err *err)
@@ -108,7 +124,7 @@ int gb_cgroup_sweep_parent(const char *parent, struct gb_err *err)
     gb_cgroup_init(&cg);
     int r = gb_cgroup_open_parents(&cg, &spec, err);
     if (!r)
-        gb_cgroup_sweep(&cg);
+        sweep(&cg, sweep_one);
     gb_cgroup_destroy(&cg);
     return r;
 }

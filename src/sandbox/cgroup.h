@@ -57,10 +57,10 @@ bool gb_cgroup_is_v2(void);
 /* Makes the cgroup and writes its limits. Fails if any needed controller is missing: there is no cgroup by
  * halves. */
 int gb_cgroup_create(struct gb_cgroup *cg, const struct gb_spec *spec, struct gb_err *err);
-/* Removes what runs that were killed have left behind. Not on the way to a start: while the box sets itself
- * up, its supervisor is idle. */
+/* Removes what runs that were killed have left behind, as far as their pids are not in use again. Not on the
+ * way to a start: while the box sets itself up, its supervisor is idle. */
 void gb_cgroup_sweep(const struct gb_cgroup *cg);
-/* The same for a service: below `parent` as in gb_spec.cgroup_parent. Allocates nothing. */
+/* All of it, for a service: below `parent` as in gb_spec.cgroup_parent. Allocates nothing. */
 int gb_cgroup_sweep_parent(const char *parent, struct gb_err *err);
 /* Opens what will be read at the end, when there is time: reading alone is then a fifth of the work. */
 void gb_cgroup_open_files(struct gb_cgroup *cg);
