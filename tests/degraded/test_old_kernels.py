@@ -62,6 +62,7 @@ def test_missing_call_refuses_the_run_and_names_the_step(gb, call, step):
     assert done.stderr.startswith(f"glovebox: {step}".encode()), done.stderr
 
 
+@pytest.mark.cold("PID 1 of a waiting box makes its files in a directory that nobody else has")
 def test_openat2_is_needed_for_names_with_directories(gb, tmp_path):
     """Only where a path of somebody else's is walked."""
     (tmp_path / "f").write_text("x")
