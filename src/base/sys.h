@@ -15,6 +15,9 @@
 #define SYS_landlock_add_rule       445
 #define SYS_landlock_restrict_self  446
 #endif
+#ifndef SYS_open_tree_attr
+#define SYS_open_tree_attr 467
+#endif
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
 #endif

@@ -32,10 +32,15 @@
     (GB_WALL_FLAG("mount-nosuid", MOUNT_ATTR_NOSUID) | GB_WALL_FLAG("mount-nodev", MOUNT_ATTR_NODEV))
 #define RO_SYSTEM (GB_WALL_FLAG("mount-ro", MOUNT_ATTR_RDONLY) | NO_PRIVILEGE)
 
+static struct mount_attr attributes(uint64_t attr)
+{
+    return (struct mount_attr){.attr_set = attr, .propagation = GB_WALL_FLAG("propagation", MS_PRIVATE)};
+}
+
 /* Sets attributes on the mount at fd, and on all below it if recursive. */
 static int set_attr(int fd, uint64_t attr, unsigned recursive)
 {
-    struct mount_attr set = {.attr_set = attr, .propagation = GB_WALL_FLAG("propagation", MS_PRIVATE)};
+    struct mount_attr set = attributes(attr);
     if (!mount_setattr(fd, "", AT_EMPTY_PATH | recursive, &set, sizeof(set)))
         return 0;
     return errno == ENOSYS ? gb_remount(fd, attr, recursive) : -errno;
@@ -47,24 +52,52 @@ static int attach(int tree, int dir, const char *name)
     return move_mount(tree, "", dir, name, MOVE_MOUNT_F_EMPTY_PATH) ? -errno : 0;
 }
 
-/* Mounts a copy of the tree that source is the top of on dir/name, with attributes set on it and all below
- * it. */
+/* A copy of a tree of mounts, not mounted yet. */
+struct copy {
+    int fd;
+    uint64_t attr;
+    bool set; /* it has these attributes already */
+};
+
+static void drop_copy(const struct copy *c)
+{
+    gb_auto_close(&c->fd);
+}
+#define AUTO_COPY __attribute__((cleanup(drop_copy))) struct copy
+
+/* Of the tree that from/name is the top of, or from itself for "", with attributes on it and all below it.
+ * Since 6.15 that is one call. fd is negative on failure. */
+static struct copy copy_tree(int from, const char *name, unsigned flags, uint64_t attr)
+{
+    struct mount_attr set = attributes(attr);
+    flags |= OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | (*name ? 0U : AT_EMPTY_PATH);
+    int fd = (int)syscall(SYS_open_tree_attr, from, name, flags, &set, sizeof(set));
+    if (fd >= 0)
+        return (struct copy){fd, attr, true};
+    fd = open_tree(from, name, flags);
+    return (struct copy){fd < 0 ? -errno : fd, attr, false};
+}
+
+static int show_copy(const struct copy *c, int dir, const char *name)
+{
+    int r = c->fd < 0 ? c->fd : attach(c->fd, dir, name);
+    return r || c->set ? r : set_attr(c->fd, c->attr, AT_RECURSIVE);
+}
+
+/* Mounts a copy of the tree that source is the top of on dir/name. */
 static int show_tree(int source, int dir, const char *name, uint64_t attr)
 {
-    AUTO_FD tree = open_tree(source, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-    if (tree < 0)
-        return -errno;
-    int r = attach(tree, dir, name);
-    return r ? r : set_attr(tree, attr, AT_RECURSIVE);
+    AUTO_COPY c = copy_tree(source, "", 0, attr);
+    return show_copy(&c, dir, name);
 }
 
 /* The same for the directory from/name, which must not be a symlink; the place is made. */
 static int show_dir(int from, const char *name, int to, const char *place, uint64_t attr)
 {
-    AUTO_FD source = gb_sys_openat2(from, name, O_PATH, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-    if (source < 0 || (mkdirat(to, place, 0755) && errno != EEXIST))
+    AUTO_COPY c = copy_tree(from, name, AT_SYMLINK_NOFOLLOW, attr);
+    if (c.fd >= 0 && mkdirat(to, place, 0755) && errno != EEXIST)
         return -errno;
-    return show_tree(source, to, place, attr);
+    return show_copy(&c, to, place);
 }
 
 struct fs_option {
@@ -235,11 +268,11 @@ static int make_place(int dir, const char *name)
 static int show_file(int from, int to, const char *name)
 {
     struct stat st;
-    AUTO_FD file = openat(from, name, O_PATH | O_CLOEXEC);
-    if (file < 0 || fstat(file, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
+    AUTO_COPY file = copy_tree(from, name, 0, RO_SYSTEM | MOUNT_ATTR_NOEXEC);
+    if (file.fd < 0 || fstat(file.fd, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
         return 0;
     int r = make_place(to, name);
-    return r ? r : show_tree(file, to, name, RO_SYSTEM | MOUNT_ATTR_NOEXEC);
+    return r ? r : show_copy(&file, to, name);
 }
 
 /* Shows a host directory below /etc if everybody on the host may enter it. */
@@ -299,15 +332,15 @@ int gb_mount_etc(struct gb_box *box, struct gb_err *err)
 /* A clone of one host device, if it is the device that its name says. */
 static int show_device(int from, int to, const char *name, unsigned minor_number)
 {
-    AUTO_FD node =
-            gb_sys_openat2(from, name, O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    AUTO_COPY node = copy_tree(from, name, AT_SYMLINK_NOFOLLOW,
+                               MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     struct stat st;
-    if (node < 0 || fstat(node, &st))
-        return -errno;
+    if (node.fd < 0 || fstat(node.fd, &st))
+        return node.fd < 0 ? node.fd : -errno;
     if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, minor_number))
         return -ENODEV;
     int r = make_place(to, name);
-    return r ? r : show_tree(node, to, name, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    return r ? r : show_copy(&node, to, name);
 }
 
 /* dev. Should: hold five harmless devices and the usual links. Must not: hold a terminal. */
@@ -365,10 +398,9 @@ static int place_scratch(struct gb_box *box, int fs)
     if (!r)
         r = attach(fs, box->root_fd, "tmp");
     for (size_t i = 0; !r && i < ARRAY_LEN(scratch_dirs); i++) {
-        AUTO_FD dir = openat(fs, scratch_dirs[i].name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r = dir < 0 ? -errno
-                    : show_tree(dir, box->root_fd, scratch_dirs[i].place,
-                                NO_PRIVILEGE | scratch_dirs[i].attr);
+        AUTO_COPY dir =
+                copy_tree(fs, scratch_dirs[i].name, AT_SYMLINK_NOFOLLOW, NO_PRIVILEGE | scratch_dirs[i].attr);
+        r = show_copy(&dir, box->root_fd, scratch_dirs[i].place);
     }
     return r;
 }

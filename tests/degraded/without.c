@@ -1,5 +1,6 @@
 /* without CALL[:N][=ERRNO][,CALL…] PROGRAM ARG…: runs a program on a kernel that lacks these system calls, or
- * so it seems; with :N, those whose argument N is not 0. Tests only. */
+ * so it seems; with :N, those whose argument N is not 0. CALL is a
+ * name or a number. Tests only. */
 #include <errno.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ int main(int argc, char **argv)
         if (colon)
             *colon = '\0';
         const struct scmp_arg_cmp some = SCMP_CMP(colon ? (unsigned)atoi(colon + 1) : 0, SCMP_CMP_NE, 0);
-        int number = seccomp_syscall_resolve_name(word);
+        /* by number, if libseccomp does not know it yet */
+        int number = *word >= '0' && *word <= '9' ? atoi(word) : seccomp_syscall_resolve_name(word);
         if (!ctx || number < 0 ||
             seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((unsigned)error), number, colon ? 1 : 0, &some)) {
             fprintf(stderr, "without: no system call %s\n", word);
