@@ -99,17 +99,18 @@ def test_there_are_enough():
     assert len(scripts(SYSTEM)) >= 400
 
 
-@pytest.mark.parametrize("name", table.SCRIPTS if facts(SYSTEM)[0] < (3, 10) else scripts(SYSTEM))
+@pytest.mark.parametrize("name", scripts(SYSTEM))
 def test_as_native(zygote, name):
     code, args, options = call(scripts(SYSTEM)[name], SYSTEM)
     assert outcome(zygote.run(code, *args, **options)) == outcome(zygote.native(code, *args, **options))
     assert zygote.process.poll() is None
 
 
+@pytest.mark.parametrize("part", range(8))
 @pytest.mark.parametrize("python", PYTHONS[1:])
-def test_as_native_elsewhere(zygotes, python):
+def test_as_native_elsewhere(zygotes, python, part):
     zygote, wrong = zygotes(python), []
-    for name, row in scripts(python).items():
+    for name, row in list(scripts(python).items())[part::8]:
         code, args, options = call(row, python)
         got, wanted = outcome(zygote.run(code, *args, **options)), outcome(zygote.native(code, *args, **options))
         wrong += [(name, {what: (got[what], wanted[what]) for what in got if got[what] != wanted[what]})] if got != wanted else []
@@ -512,10 +513,9 @@ def test_reads_rules_that_it_does_not_know(screened):
 # --- figures ---
 
 
-def test_figures(screened, zygote, record_property):
+def test_figures(screened, zygote):
     """Not a measurement of time: what it costs in pages. A warm child that touches hundreds more than it needs has lost what it is for."""
     done = min((zygote.run("print(2 + 2)") for _ in range(5)), key=lambda done: done.faults)
     looked = min((screened.warm("print(2 + 2)") for _ in range(5)), key=lambda done: done.faults)
-    record_property("faults", [done.faults_before, done.faults, looked.faults])
-    sys.stderr.write(f"faults: {done.faults_before} before the call, {done.faults} after it, {looked.faults} with screening\n")
-    assert done.faults < 120 and looked.faults < 180
+    sys.stderr.write(f"page faults: {done.faults_before} before the call, {done.faults} after it, {looked.faults} with screening\n")
+    assert done.faults_before + done.faults < 400 and looked.faults_before + looked.faults < 400

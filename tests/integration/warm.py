@@ -47,19 +47,26 @@ class Place:
     def __init__(self, home):
         self.home, self.path, self.count = pathlib.Path(home), pathlib.Path(home) / "sandbox", 0
 
+    def clear(self):
+        """If it is there, as after a test that failed, it is moved away."""
+        self.count += 1
+        there = self.home / f"was{self.count}"
+        if self.path.exists():
+            self.path.rename(there)
+        return there
+
     @contextlib.contextmanager
     def filled(self, files):
-        self.path.mkdir()
+        self.path.mkdir(exist_ok=True)
         for name, text in files.items():
             file = self.path / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        self.count += 1
-        there = self.home / f"was{self.count}"
+        there = self.home / f"was{self.count + 1}"
         try:
             yield there
         finally:
-            self.path.rename(there)
+            self.clear()
 
 
 def collect(fds, data=b""):
