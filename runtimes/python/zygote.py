@@ -69,7 +69,6 @@ PAGES = [b""]  # for touch
 PAGE, WORD, LARGEST, MOST_PAGES = os.sysconf("SC_PAGE_SIZE"), 8 if sys.maxsize >> 32 else 4, 64 << 20, 1 << 16
 STACK = 256 << 20  # where there is no limit
 KNOWN = [b"", None]  # rules as a text, and what configure makes of it
-SAMPLE_RULES = b"R 0 block\nC os.system eval\nI socket\nP /etc\nW\n"
 
 
 def stop(text):
@@ -132,12 +131,21 @@ def look_at_samples(rules):
 
 
 def know_rules():
-    """The rules of the profile, if they are here: most calls bring the same, which need not be read again."""
+    """Those of the profile, if they are here, or the built-in ones: most calls bring the same, which need not be read again."""
     try:
         text = read(BOX + "/start.txt")
     except FileNotFoundError:
-        text = SAMPLE_RULES
+        text = DEFAULT_RULES
     KNOWN[:] = text, configure(text.decode())
+
+
+def rules_of(text):
+    """What configure makes of it. Modules and built-ins come after the rules."""
+    if text == KNOWN[0]:
+        return KNOWN[1]
+    if text.startswith((KNOWN[0] + b"M", KNOWN[0] + b"B")):
+        return (KNOWN[1][0],) + configure(text[len(KNOWN[0]) :].decode())[1:]
+    return configure(text.decode())
 
 
 def settle(modules, directories):
@@ -254,7 +262,7 @@ def become(argv, env):
         packages = adapt(argv, env, given)
     if given:
         text, source = given
-        rules, modules, builtins = KNOWN[1] if text == KNOWN[0] else configure(text.decode())
+        rules, modules, builtins = rules_of(text)
         examine(rules, source, () if _glovebox.is_alone(BOX_BYTES, ".glovebox") else importable())
     if packages:
         add_user_packages()

@@ -4,6 +4,7 @@ Without boxes: the zygote has the stand-in for its extension module (warm_python
 (beneath.c) and the whole bootstrap are those that boxes have.
 """
 
+import ast
 import functools
 import json
 import os
@@ -404,9 +405,8 @@ class Screened:
 
 
 @pytest.fixture(scope="module")
-def screened(kit, zygotes):
-    rules = (kit.template(()) / ".glovebox/start.txt").read_text()
-    return Screened(kit, zygotes(extra=(("start.txt", rules),)))
+def screened(kit, zygote):
+    return Screened(kit, zygote)
 
 
 def shown(done):
@@ -504,8 +504,27 @@ def test_start_up_code_that_fails_runs_nothing(screened, damage):
     assert done.status != 0 and not done.out and b"start-up code failed" in done.err
 
 
+def test_knows_the_built_in_rules(gb, screened):
+    """Byte for byte as the front writes them; or each call would read them anew."""
+    constants = {}
+    for line in warm.embedded(gb.build / "python-zygote.c").decode().split("\n"):
+        name, _, value = line.partition(" = ")
+        if name == "DEFAULT_RULES":
+            constants[name] = ast.literal_eval(value)
+    assert constants == {"DEFAULT_RULES": screened.rules(())}
+
+
+def test_rules_of_the_profile(kit, zygotes):
+    """Beside the bootstrap, if they are not the built-in ones."""
+    rules = (kit.template(("call=math.sqrt",)) / ".glovebox/start.txt").read_text()
+    own = Screened(kit, zygotes(extra=(("start.txt", rules),)))
+    for options in (["call=math.sqrt"], [], ["call=math.sqrt", "module=math"], ["action=warn", "call=math.sqrt"]):
+        for code in ("import math\nprint(math.sqrt(4))", "import os\nos.system('x')", "print(1)", "import json"):
+            assert shown(own.warm(code, options=options)) == shown(own.cold(code, options=options))
+
+
 def test_reads_rules_that_it_does_not_know(screened):
-    """The profile's are read once by the zygote; a call may have others."""
+    """The usual ones are read once by the zygote; a call may have others."""
     done = screened.warm("import math\nmath.sqrt(4)", options=["call=math.sqrt"])
     assert [one["reason"] for one in done.report["findings"]] == ["calls math.sqrt"] and done.status == 126
 
