@@ -46,7 +46,8 @@ static bool is_clean(int proc_fd)
     char text[512] = "";
     if (!GB_WALL("net-clean"))
         return true;
-    if (gb_fd_get(proc_fd, "thread-self/net/sockstat", text, sizeof(text)) > 0 && !strncmp(text, none, strlen(none)))
+    if (gb_fd_get(proc_fd, "thread-self/net/sockstat", text, sizeof(text)) > 0 &&
+        !strncmp(text, none, strlen(none)))
         return true;
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd >= 0)
