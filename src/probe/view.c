@@ -155,9 +155,10 @@ enum verdict probe_propagation(void)
 
 enum verdict probe_etc_contents(void)
 {
-    static const char *const known[] = {"alternatives", "fonts",       "group",  "hostname",
-                                        "hosts",        "ld.so.cache", "passwd", "nsswitch.conf",
-                                        "ssl",          "matplotlibrc"};
+    static const char
+            *const known[] = {"alternatives", "fonts",        "group",   "hostname",
+                              "hosts",        "ld.so.cache",  "passwd",  "nsswitch.conf",
+                              "ssl",          "matplotlibrc", "glovebox" /* ours: what waits there */};
     const char *passwd = slurp("/etc/passwd");
     int lines = 0;
     for (const char *p = passwd; (p = strchr(p, '\n')); p++)
