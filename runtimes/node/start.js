@@ -25,7 +25,7 @@ const vm = require('vm');
 
 /* --- warming up --- */
 
-/* stdout is what it will be: a pipe of the box. Nothing is written. */
+/* stdout and stderr, which the first console.log() opens, are what they will be: pipes of the box. Nothing is written. */
 function warmStream() {
   process.stdout.write('');
   process.stdout.write = () => true;
