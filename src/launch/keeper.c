@@ -253,7 +253,11 @@ static int open_output(struct keeper *k, struct gb_err *err)
 static int run_cold(struct keeper *k, struct gb_err *err)
 {
     int r = open_output(k, err);
-    return r ? r : gb_backend_native.run(&k->spec, NULL, NULL, &k->result, err);
+    if (!r)
+        r = gb_backend_native.run(&k->spec, NULL, NULL, &k->result, err);
+    if (!r && *k->result.enforced.seccomp_profile) /* it was whole: see send_done */
+        gb_native_hash_policy(&k->spec, k->result.enforced.policy_hash);
+    return r;
 }
 
 void gb_keeper_main(const struct gb_run *run, pid_t launcher)
