@@ -252,8 +252,13 @@ static int open_output(struct keeper *k, struct gb_err *err)
 
 static int run_cold(struct keeper *k, struct gb_err *err)
 {
+    struct gb_receipt *receipt = &k->result.enforced;
     int r = open_output(k, err);
-    return r ? r : gb_backend_native.run(&k->spec, NULL, NULL, &k->result, err);
+    if (!r)
+        r = gb_backend_native.run(&k->spec, NULL, NULL, &k->result, err);
+    if (!r && *receipt->seccomp_profile) /* the last step: the box was whole */
+        gb_native_hash_policy(&k->spec, receipt->policy_hash);
+    return r;
 }
 
 void gb_keeper_main(const struct gb_run *run, pid_t launcher)
