@@ -183,7 +183,8 @@ static int send_done(struct keeper *k)
                                .exit_code = r->exit_code,
                                .signal = r->signal,
                                .file_count = (uint32_t)r->file_count,
-                               .usage = r->usage};
+                               .usage = r->usage,
+                               .start = (uint32_t)r->enforced.start};
     snprintf(done.kill_reason, sizeof(done.kill_reason), "%s", r->kill_reason ? r->kill_reason : "");
     AUTO_FD files = r->file_count ? pack_files(&k->result) : -1;
     if (r->file_count && files < 0) {

@@ -81,6 +81,20 @@ def test_a_call_is_served_by_a_box_that_waited(pooled, language):
     assert start_of(wait_start(pooled, "waiting", "exit" if language != "python" else "pass", language=language)) == "waiting"
 
 
+def test_metrics_tell_where_boxes_came_from(start_service):
+    s = start_service(SMALL)
+    wait_start(s, "waiting", "print(1)")
+    wait_start(s, "built", "print(1)", limits={"max_memory_mb": 99})
+    starts = lambda: {start: api.metrics(s)["glovebox_sandbox_starts_total", f'start="{start}"'] for start in ("waiting", "built", "cold")}  # noqa: E731
+    before = starts()
+    assert before["waiting"] >= 1 and before["built"] >= 1
+    assert run(s, "import os\nprint(1)", env={"A": "b"})["success"] and run(s, "x = '", **SH)["status"] == "error"
+    assert sum(starts().values()) == sum(before.values()) + 2
+    assert s.request("GET", "/readyz").status == 200
+    problem(s.request("POST", "/v1/execute", {"code": 1}), 422, "invalid_request")
+    assert sum(starts().values()) == sum(before.values()) + 2, "neither a probe nor a refusal is a call's box"
+
+
 def test_commands_and_tools_too(pooled):
     wait_waiting(pooled, plain=1)
     reply = pooled.request("POST", "/v1/tools/execute_command/call", {"arguments": {"command": "echo hello"}})
