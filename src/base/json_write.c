@@ -60,7 +60,7 @@ static void lead(struct gb_json *j, const char *key)
     j->first = false;
     if (key && len <= KEY_BYTES && plain_bytes(key, len) == len) {
         text[at++] = '"';
-        memcpy(text + at, key, len);
+        memcpy(text + at, key, len); /* NOLINT(bugprone-not-null-terminated-result): no string */
         at += len;
         text[at++] = '"';
         text[at++] = ':';

@@ -44,7 +44,7 @@ __attribute__((target("sha,ssse3,sse4.1"))) static void quick_blocks(uint32_t st
         for (int step = 0; step < 16; step++) {
             __m128i *now = &words[step % 4];
             if (step < 4) {
-                *now = _mm_shuffle_epi8(_mm_loadu_si128((const void *)(data + 16 * step)), swap);
+                *now = _mm_shuffle_epi8(_mm_loadu_si128((const void *)(data + (size_t)step * 16)), swap);
             } else {
                 const __m128i last = words[(step + 3) % 4], before = words[(step + 2) % 4];
                 *now = _mm_sha256msg1_epu32(*now, words[(step + 1) % 4]);

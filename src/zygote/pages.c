@@ -17,6 +17,7 @@
 #endif
 #define HUGE_PAGE ((uintptr_t)2 << 20)
 
+/* NOLINTBEGIN(performance-no-int-to-ptr): addresses come from /proc, as numbers */
 /* touch(ranges): pages that a script will need, whatever it is. Copied or mapped before the call comes they
  * cost the same, but nobody waits. `ranges` has pairs of addresses as machine words; the end of one that is
  * to be written to has its lowest bit set. What is not there any more, and a kernel that cannot
@@ -152,3 +153,4 @@ int gb_pages_add(PyObject *module)
                                     {0}};
     return PyModule_AddFunctions(module, methods);
 }
+/* NOLINTEND(performance-no-int-to-ptr) */
