@@ -36,6 +36,8 @@ void metrics_call(struct metrics *m, const struct call *call)
     m->kinds[call->tool->kind][call->result.status]++;
     for (size_t i = 0; i < call->denial_count; i++)
         m->denials[call->denials[i].code]++;
+    if (call->enforced)
+        m->starts[call->result.enforced.start]++;
     m->redactions += call->redactions;
     m->out_of_memory += !strcmp(killed, "memory");
     m->timeouts += !strcmp(killed, "timeout");
@@ -117,6 +119,11 @@ void metrics_write(const struct front *f, struct gb_buf *out)
                      "# TYPE glovebox_http_replies_total counter\n");
     for (int i = 1; i < 6; i++)
         gb_buf_printf(out, "glovebox_http_replies_total{class=\"%dxx\"} %" PRIu64 "\n", i, m->replies[i]);
+    gb_buf_puts(out, "# HELP glovebox_sandbox_starts_total Boxes of calls, by where they came from.\n"
+                     "# TYPE glovebox_sandbox_starts_total counter\n");
+    for (int i = 0; i < GB_START_COUNT; i++)
+        gb_buf_printf(out, "glovebox_sandbox_starts_total{start=\"%s\"} %" PRIu64 "\n",
+                      gb_start_name((enum gb_start)i), m->starts[i]);
     write_outcomes(out, m);
     write_histogram(out, "glovebox_execution_duration_seconds", "From a call's last byte to its reply.",
                     &m->duration);

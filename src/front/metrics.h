@@ -28,6 +28,7 @@ struct metrics {
     uint64_t outcomes[METRICS_RUNTIMES + 1][GB_STATUS_COUNT]; /* the last: tools that run no code */
     uint64_t kinds[METRICS_KINDS][GB_STATUS_COUNT];
     uint64_t denials[GB_DENIAL_COUNT];
+    uint64_t starts[GB_START_COUNT]; /* boxes of calls */
     uint64_t turned_away, rate_limited, queue_full, audit_failed, redactions, out_of_memory, timeouts;
     struct histogram duration; /* of a call, from its last byte to its reply */
     struct histogram start;    /* until its box was asked for */

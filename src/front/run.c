@@ -215,7 +215,8 @@ static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err
     struct gb_result *r = &call->result;
     for (int stream = 0; stream < 2; stream++)
         drain(call, stream);
-    if (done->status < 0 || done->status >= GB_STATUS_COUNT || r->out.failed || r->err.failed)
+    if (done->status < 0 || done->status >= GB_STATUS_COUNT || done->start >= GB_START_COUNT ||
+        r->out.failed || r->err.failed)
         return gb_err_set(err, GB_ERR_INTERNAL, 0, "the result cannot be kept");
     r->status = (enum gb_status)done->status;
     r->exit_code = done->exit_code;
@@ -223,6 +224,7 @@ static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err
     snprintf(call->kill_reason, sizeof(call->kill_reason), "%s", done->kill_reason);
     r->kill_reason = *call->kill_reason ? call->kill_reason : NULL;
     r->usage = done->usage;
+    r->enforced.start = (enum gb_start)done->start;
     r->usage.stdout_bytes = call->run.seen[0];
     r->usage.stderr_bytes = call->run.seen[1];
     call->enforced = strndup(msg->tail, msg->tail_bytes);

@@ -183,7 +183,8 @@ static int send_done(struct keeper *k)
                                .exit_code = r->exit_code,
                                .signal = r->signal,
                                .file_count = (uint32_t)r->file_count,
-                               .usage = r->usage};
+                               .usage = r->usage,
+                               .start = (uint32_t)r->enforced.start};
     snprintf(done.kill_reason, sizeof(done.kill_reason), "%s", r->kill_reason ? r->kill_reason : "");
     AUTO_FD files = r->file_count ? pack_files(&k->result) : -1;
     if (r->file_count && files < 0) {
@@ -252,11 +253,12 @@ static int open_output(struct keeper *k, struct gb_err *err)
 
 static int run_cold(struct keeper *k, struct gb_err *err)
 {
+    struct gb_receipt *receipt = &k->result.enforced;
     int r = open_output(k, err);
     if (!r)
         r = gb_backend_native.run(&k->spec, NULL, NULL, &k->result, err);
-    if (!r && *k->result.enforced.seccomp_profile) /* it was whole: see send_done */
-        gb_native_hash_policy(&k->spec, k->result.enforced.policy_hash);
+    if (!r && *receipt->seccomp_profile) /* the last step: the box was whole */
+        gb_native_hash_policy(&k->spec, receipt->policy_hash);
     return r;
 }
 

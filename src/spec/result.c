@@ -44,8 +44,12 @@ static bool has_step(uint64_t mask, const char *name, const char *(*step_name)(u
     return false;
 }
 
-static const char *const starts[GB_START_COUNT] = {
-        [GB_START_COLD] = "cold", [GB_START_BUILT] = "built", [GB_START_WAITING] = "waiting"};
+const char *gb_start_name(enum gb_start start)
+{
+    static const char *const names[GB_START_COUNT] = {
+            [GB_START_COLD] = "cold", [GB_START_BUILT] = "built", [GB_START_WAITING] = "waiting"};
+    return names[start];
+}
 
 void gb_receipt_to_json(const struct gb_receipt *e, const char *(*step_name)(unsigned), struct gb_buf *out)
 {
@@ -55,7 +59,7 @@ void gb_receipt_to_json(const struct gb_receipt *e, const char *(*step_name)(uns
     steps_to_json(j, "steps", e->applied, step_name);
     steps_to_json(j, "degraded", e->degraded, step_name);
     gb_json_text(j, "root", e->root);
-    gb_json_text(j, "start", starts[e->start]);
+    gb_json_text(j, "start", gb_start_name(e->start));
     gb_json_text(j, "network", has_step(e->applied, "ns-net", step_name) ? "none" : "host");
     gb_json_text(j, "seccomp", e->seccomp_profile);
     gb_json_int(j, "landlock_abi", e->landlock_abi);

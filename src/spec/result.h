@@ -65,6 +65,7 @@ struct gb_result {
 };
 
 const char *gb_status_name(enum gb_status status);
+const char *gb_start_name(enum gb_start start);
 /* The exit code of `glovebox run` for this result. */
 int gb_result_exit_code(const struct gb_result *r);
 /* What differs between the doors. */

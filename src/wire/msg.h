@@ -82,6 +82,8 @@ struct gb_msg_done {
     uint32_t file_count;
     char kill_reason[16];
     struct gb_usage usage; /* without the bytes of the streams: the front counts those */
+    uint32_t start;        /* enum gb_start, as in the receipt */
+    uint32_t reserved;
     /* the tail is the receipt, written by gb_receipt_to_json: only the launcher knows the steps */
 };
 

@@ -113,8 +113,9 @@ static void fuzz_payload(const char *data, size_t size)
 
 /* --- messages --- */
 
-static const char *const names[] = {"serve",  "front", "launch", "store",
-                                    "broker", "",      "serv",   "front launch"};
+static const char *const names[] = {"serve", "front", "launch",       "store", "broker",
+                                    "",      "serv",  "front launch", "keeper"};
+#define NAMES (sizeof(names) / sizeof(*names))
 
 static bool has_word(const char *list, const char *word)
 {
@@ -127,7 +128,7 @@ static void fuzz_message(const uint8_t *data, size_t size)
 {
     static struct gb_msg msg, again;
     static int pair[2];
-    const char *from = names[data[0] % 8], *to = names[data[1] % 8];
+    const char *from = names[data[0] % NAMES], *to = names[data[1] % NAMES];
     const unsigned fds = data[2] % (GB_MSG_FDS + 2);
     data += 3;
     size -= 3;

@@ -81,6 +81,20 @@ def test_a_call_is_served_by_a_box_that_waited(pooled, language):
     assert start_of(wait_start(pooled, "waiting", "exit" if language != "python" else "pass", language=language)) == "waiting"
 
 
+def test_metrics_tell_where_boxes_came_from(start_service):
+    s = start_service(SMALL)
+    wait_start(s, "waiting", "print(1)")
+    wait_start(s, "built", "print(1)", limits={"max_memory_mb": 99})
+    starts = lambda: {start: api.metrics(s)["glovebox_sandbox_starts_total", f'start="{start}"'] for start in ("waiting", "built", "cold")}  # noqa: E731
+    before = starts()
+    assert before["waiting"] >= 1 and before["built"] >= 1
+    assert run(s, "import os\nprint(1)", env={"A": "b"})["success"] and run(s, "x = '", **SH)["status"] == "error"
+    assert sum(starts().values()) == sum(before.values()) + 2
+    assert s.request("GET", "/readyz").status == 200
+    problem(s.request("POST", "/v1/execute", {"code": 1}), 422, "invalid_request")
+    assert sum(starts().values()) == sum(before.values()) + 2, "neither a probe nor a refusal is a call's box"
+
+
 def test_commands_and_tools_too(pooled):
     wait_waiting(pooled, plain=1)
     reply = pooled.request("POST", "/v1/tools/execute_command/call", {"arguments": {"command": "echo hello"}})
@@ -283,25 +297,7 @@ def burn(seconds):
 
 @pytest.mark.skipif(MODE != "root", reason="needs to put a process into the cgroup of a box")
 def test_what_was_used_before_the_call_is_not_the_calls(start_service):
-    """Somebody burns a second and a half in the cgroup of a box that waits; the call may use one, and uses little."""
-    s = start_service(ONE)
-    wait_waiting(s, python=1)
-    (keeper,) = s.pool()["waits"]["python"]
-    box = next(child for d in cgroup_dirs(s.cgroup)[-1:] for child in d.glob(f"glovebox.box-{keeper}-*") if (child / "cgroup.procs").read_text())
-    pid = os.fork()
-    if pid == 0:
-        (box / "cgroup.procs").write_text(str(os.getpid()))
-        burn(1.5)
-        os._exit(0)
-    os.waitpid(pid, 0)
-    with api.Stream(s, "print('on', flush=True)\nfor i in range(1000): pass", limits={}) as stream:
-        events = list(stream)
-    result = events[-1]["result"]
-    assert result["success"] and start_of(result) == "waiting" and result["resource_usage"]["cpu_ms"] < 1000, result
-
-
-@pytest.mark.skipif(MODE != "root", reason="needs to put a process into the cgroup of a box")
-def test_nor_is_it_held_against_its_limit(start_service):
+    """Somebody burns a second and a half in the cgroup of a box that waits; the call may use one, and uses a third."""
     s = start_service(ONE | {"limits": {"max_cpu_seconds": 1}})
     wait_waiting(s, python=1)
     (keeper,) = s.pool()["waits"]["python"]
@@ -336,6 +332,13 @@ def test_each_profile_has_its_own_interpreter(start_service):
     for name, said in expected.items():
         wait_for(name, lambda name=name, said=said: (r := call_tool(s, name, code))["stdout"] == said and start_of(r) == "waiting")
     assert len(s.pool()["zygotes"]) == 3  # and nobody could call anything but Python
+
+
+def test_modules_that_end_the_interpreter(start_service):
+    """By exit or by what they do to it: calls are served from nothing."""
+    s = start_service(SMALL | tools(odd={"python": {"preload": ["unittest.__main__"]}}))
+    for _ in range(5):
+        assert call_tool(s, "odd", "print(6 * 7)")["stdout"] == "42\n"
 
 
 def test_a_module_that_cannot_be_preloaded(start_service):
@@ -491,6 +494,22 @@ def test_what_waits_is_killed(start_service, name):
         assert start_of(wait_start(s, "waiting", "print(1)")) == "waiting"
         assert start_of(wait_start(s, "waiting", "true", **SH)) == "waiting"
         del round_
+
+
+def test_a_zygote_that_hangs_holds_nobody_up_for_long(start_service):
+    s = start_service(ONE | {"boxes": {"running": 4}})
+    wait_waiting(s, plain=1, python=1)
+    stopped = victims(s, "the zygote of python")
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda i: run(s, f"print({i})"), range(4)))
+    assert [r["stdout"] for r in results] == ["0\n", "1\n", "2\n", "3\n"]
+    assert "cold" in map(start_of, results), "they were built from nothing after a while"
+    assert run(s, "echo 1", **SH)["stdout"] == "1\n"
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    assert start_of(wait_start(s, "waiting", "print(1)")) == "waiting"
 
 
 @pytest.mark.parametrize("name", ["its keeper", "pid 1 of its box", "its interpreter", "its zygote", "the launcher"])

@@ -75,7 +75,7 @@ class Message:
         return {"status": STATUSES[status], "exit_code": exit_code, "signal": signal, "files": files, "kill_reason": reason.split(b"\0")[0].decode()}
 
     def receipt(self):
-        return self.body[32 + 7 * 8 :]
+        return self.body[32 + 7 * 8 + 8 :]
 
 
 def receive(sock, timeout=60):
