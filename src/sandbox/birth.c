@@ -142,6 +142,21 @@ static void execute_init(const struct gb_nursery *n, struct gb_box *box, long wa
     gb_err_set(err, GB_ERR_INTERNAL, errno, "start init");
 }
 
+/* Closes all above the channel but init's image and the scratch file system: a zygote has as many as it has
+ * network namespaces, and a pipe needs a number below the box's limit. */
+static int close_others(const struct gb_box *box)
+{
+    const int image = box->image_fd, scratch = box->scratch_fd;
+    const unsigned low = (unsigned)(image < scratch ? image : scratch),
+                   high = (unsigned)(image < scratch ? scratch : image), first = GB_INIT_CHANNEL + 1;
+    if (!GB_WALL("close-fds"))
+        return 0;
+    if ((low > first && close_range(first, low - 1, 0)) ||
+        (high > low + 1 && close_range(low + 1, high - 1, 0)) || close_range(high + 1, ~0U, 0))
+        return -errno;
+    return 0;
+}
+
 /* PID 1. Returns only in what `born` has forked. */
 static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
 {
@@ -156,7 +171,7 @@ static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
                              : gb_steps_run(box, GB_SIDE_BOX, &err);
     if (!r && n->born) {
-        waiting = n->born(leisure, &control);
+        waiting = close_others(box) ? -1 : n->born(leisure, &control);
         if (waiting == 0)
             return;
         if (waiting < 0)

@@ -651,7 +651,7 @@ def test_a_used_cgroup_is_as_new(gb):
 @pytest.mark.pooled
 def test_the_cgroup_of_a_box_that_lingered_is_not_used_again(gb):
     if V1:
-        assert not is_as_new(gb, LINGER, "--max-cpu-percent", "10", "--timeout-seconds", "60", quota="10000")
+        wait_for(lambda: not is_as_new(gb, LINGER, "--max-cpu-percent", "10", "--timeout-seconds", "60", quota="10000"))  # unless it was quick, for once
 
 
 @pytest.mark.pooled
