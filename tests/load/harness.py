@@ -105,6 +105,12 @@ def holdings(service):
     return held
 
 
+def zombies(service):
+    """A zygote reaps its dead before it bears the next, or a second later."""
+    table = conftest.processes()
+    return [pid for pid in service.family() if pid in table and table[pid][1] == "Z"]
+
+
 def settle(service, seconds=30):
     """Until no call is under way, and no more boxes wait than do in quiet times: what was given up must end soon, by itself."""
     start = time.monotonic()
@@ -117,6 +123,7 @@ def settle(service, seconds=30):
             and service.is_calm()
             and {kind: len(found) for kind, found in service.pool()["waits"].items()} == POOLS
             and not service.stray_cgroups()
+            and not zombies(service)
         )
 
     wait_for(lambda: f"quiet; cgroups {cgroup_children(service.cgroup)}, boxes {service.pool()}", quiet, seconds)
