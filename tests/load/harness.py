@@ -78,14 +78,14 @@ def status_kib(pid, key="VmRSS"):
 
 
 def pss_kib(service):
-    """Of all its processes, boxes that wait included; what they share counts once."""
+    """Of all its processes, boxes that wait included; what they share counts once. Without files: these are shared with whoever else runs the same programs."""
     total = 0
     for pid in service.family():
         try:
             text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
     return total
 
 

@@ -195,7 +195,7 @@ class Service:
         zygotes = sorted(pid for pid, comm in children.items() if comm.startswith(("glovebox-zygote", "python")))
         return {
             "calls": sorted(pid for pid, comm in children.items() if comm == "glovebox-keeper"),
-            "builds": sorted(pid for pid, comm in children.items() if comm.startswith("gb-build-")),
+            "builds": sorted(pid for pid, comm in children.items() if comm.startswith(("gb-build-", "glovebox-launch"))),  # the latter: just forked
             "waits": {kind: found for kind in ("plain", "python", "node") if (found := sorted(pid for pid, comm in children.items() if comm == f"gb-waits-{kind}"))},
             "zygotes": zygotes,
             "boxes": sorted(pid for pid, (_, state, parent, _) in table.items() if parent in zygotes and state not in "ZX"),
