@@ -42,6 +42,14 @@ def find_processes(marker):
     return sorted(found, key=lambda pid: (box_pid(pid) != 2, pid))
 
 
+def is_program(pid):
+    """PID 2 of its box, and no longer the copy of init that is about to execute the program."""
+    try:
+        return box_pid(pid) == 2 and "memfd" not in os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return False
+
+
 def box_pid(pid):
     try:
         return int(re.search(r"^NSpid:.*?(\d+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1])
@@ -58,7 +66,7 @@ class Sleeper:
             [gb.program, "run", *options, "--", "sh", "-c", "sleep 300 & sleep 300; :", self.marker],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
         try:
-            self.pid = wait_for(lambda: [p for p in find_processes(self.marker) if box_pid(p) == 2] or (self.process.poll() is not None and self.fail()))[0]
+            self.pid = wait_for(lambda: [p for p in find_processes(self.marker) if is_program(p)] or (self.process.poll() is not None and self.fail()))[0]
         except BaseException:
             self.process.kill()
             raise
