@@ -175,8 +175,6 @@ static void timer_fired(struct gb_timer *timer)
         gb_err_set(&err, GB_ERR_QUEUE, 0, "no box came free in boxes.wait_seconds");
         metrics_count(&call->front->metrics.queue_full);
         fail(call, &err);
-    } else if (call->state == CALL_RUNNING && call->stream == STREAM_NONE) {
-        run_watch(call);
     } else if (call->conn && call->stream != STREAM_NONE) {
         reply_keep_alive(call);
         gb_loop_at(call->front->loop, timer, gb_clock_us() + KEEP_ALIVE_US);

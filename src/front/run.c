@@ -14,9 +14,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-/* Where nobody follows the output as it comes, a program has this long before it is read: most have ended by
- * then, and all they wrote is in the pipes. Who writes more than a pipe holds waits as long. */
-#define UNREAD_US         2000
 #define REPLY_FILES_BYTES ((size_t)16 << 20) /* of files that come back in one reply */
 
 static struct gb_buf *buffer(struct call *call, int stream)
@@ -236,7 +233,6 @@ static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err
     return error;
 }
 
-/* The program is about to start. */
 static void take_streams(struct call *call, struct gb_msg *msg)
 {
     static void (*const ready[])(struct gb_source *, uint32_t) = {stdout_ready, stderr_ready};
@@ -247,13 +243,9 @@ static void take_streams(struct call *call, struct gb_msg *msg)
         *s = (struct gb_source){.fd = TAKE_FD(msg->fd[i]), .ready = ready[i]};
     }
     gb_msg_done(msg);
-    if (call->stream != STREAM_NONE)
-        run_watch(call);
-    else
-        gb_loop_at(call->front->loop, &call->timer, gb_clock_us() + UNREAD_US);
 }
 
-void run_watch(struct call *call)
+static void watch(struct call *call)
 {
     for (int i = 0; i < 2 && !call->run.paused; i++)
         if (call->run.stream[i].fd >= 0)
@@ -267,10 +259,13 @@ static void keeper_ready(struct gb_source *source, uint32_t events)
     struct gb_msg *msg = &call->front->msg;
     struct gb_err err = {0};
     int r = gb_msg_receive(source->fd, "launch", "front", msg);
-    if (r == -EAGAIN)
-        return;
-    if (!r && msg->kind == GB_MSG_RUN_OUTPUT) {
+    /* Where its output comes from is told in the same breath as its end, if that comes soon. */
+    while (!r && msg->kind == GB_MSG_RUN_OUTPUT) {
         take_streams(call, msg);
+        r = gb_msg_receive(source->fd, "launch", "front", msg);
+    }
+    if (r == -EAGAIN) {
+        watch(call);
         return;
     }
     if (r) {
@@ -346,10 +341,10 @@ int run_start(struct call *call, bool probe, struct gb_err *err)
         run_done(call);
         return gb_err_set(err, GB_ERR_BUSY, -r, "prepare a box");
     }
+    const uint32_t start_code = call->run.reports ? GB_RUN_START_CODE : 0;
+    const uint32_t followed = call->stream != STREAM_NONE ? GB_RUN_FOLLOWED : 0;
     struct gb_msg_run m = {.limits = call->request.limits,
-                           .flags = probe               ? GB_RUN_PROBE
-                                    : call->run.reports ? GB_RUN_START_CODE
-                                                        : 0,
+                           .flags = probe ? GB_RUN_PROBE : start_code | followed,
                            .runtime = rt ? (uint32_t)(rt - gb_runtimes) + 1 : 0,
                            .payload_bytes = call->request.payload.len,
                            .pool = probe ? 0 : call->run.pool};

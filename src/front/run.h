@@ -27,5 +27,4 @@ void run_cancel(struct call *call);
 /* A slow reader: stop or go on taking output. */
 void run_pause(struct call *call, bool pause);
 /* From now on output is taken as it comes. */
-void run_watch(struct call *call);
 void run_done(struct call *call);

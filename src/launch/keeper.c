@@ -12,14 +12,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define BASE_ENV    16 /* room for gb_spec_env */
-#define KEEPER_NAME "glovebox-keeper"
+#define BASE_ENV 16 /* room for gb_spec_env */
+/* Where nobody follows the output as it comes, it is left in the pipes until it is much or the program takes
+ * long: most have ended by then. Who fills a pipe waits until the next look. */
+#define UNREAD_LOOK_US 2000
+#define UNREAD_LOOKS   10
+#define UNREAD_BYTES   32768
+#define KEEPER_NAME    "glovebox-keeper"
 
 /* What the keeper works on. Static: it has one run, and its pages cost nothing before they are touched. */
 struct keeper {
@@ -29,6 +36,8 @@ struct keeper {
     struct gb_file files[GB_PAYLOAD_FILES + GB_PYTHON_START_FILES];
     struct gb_spec spec;
     struct gb_result result;
+    int out[2]; /* reading ends of the output, until the front has them; -1 */
+    int looks;  /* at them */
 };
 
 void gb_keeper_spec(const struct gb_run *run, struct gb_spec *ret_spec)
@@ -202,6 +211,39 @@ static int send_done(struct keeper *k)
     return sent;
 }
 
+/* --- output --- */
+
+/* Once. A front that cannot be told has hung up, which is seen elsewhere. */
+static void tell_output(struct keeper *k)
+{
+    if (k->out[0] >= 0)
+        (void)gb_run_tell_output(k->run, k->out);
+}
+
+static bool look_at_output(void *context)
+{
+    struct keeper *k = context;
+    int bytes[2] = {0};
+    for (int i = 0; i < 2; i++)
+        (void)ioctl(k->out[i], FIONREAD, &bytes[i]);
+    if (++k->looks < UNREAD_LOOKS && bytes[0] < UNREAD_BYTES && bytes[1] < UNREAD_BYTES)
+        return false;
+    tell_output(k);
+    return true;
+}
+
+/* The front gets the reading ends: at once if it follows; else when there is need, or with the end. */
+static void hand_out_output(struct keeper *k)
+{
+    k->looks = 0;
+    k->spec.late_us = UNREAD_LOOK_US;
+    k->spec.late_context = k;
+    if (k->run->ask.flags & GB_RUN_FOLLOWED)
+        tell_output(k);
+    else
+        k->spec.late = look_at_output;
+}
+
 /* --- its life --- */
 
 /* Should: die with the launcher, from the first moment. */
@@ -225,6 +267,8 @@ static void answer(struct keeper *k, int r, struct gb_err *err)
 {
     if (r && err->code == GB_ERR_NONE)
         gb_err_set(err, GB_ERR_INTERNAL, -r, "run the box");
+    if (!r)
+        tell_output(k);
     int sent = r ? gb_run_fail(k->run, err) : send_done(k);
     /* A front that has hung up wants no answer. */
     if (sent && sent != -EPIPE && sent != -ECONNRESET)
@@ -234,21 +278,19 @@ static void answer(struct keeper *k, int r, struct gb_err *err)
 
 /* --- a box from nothing --- */
 
-/* Two pipes whose reading ends the front gets. */
 static int open_output(struct keeper *k, struct gb_err *err)
 {
-    int ours[2] = {-1, -1};
     for (int i = 0; i < 2; i++) {
         int ends[2];
         if (pipe2(ends, O_CLOEXEC))
             return gb_err_set(err, GB_ERR_BUSY, errno, "make a pipe");
-        ours[i] = ends[0];
+        k->out[i] = ends[0];
         k->spec.out_fd[i] = ends[1];
         if (fcntl(ends[0], F_SETFL, O_NONBLOCK)) /* only its end: programs expect output that blocks */
             return gb_err_set(err, GB_ERR_INTERNAL, errno, "set up a pipe");
     }
-    int r = gb_run_tell_output(k->run, ours);
-    return r ? gb_err_set(err, GB_ERR_INTERNAL, -r, "tell where output comes from") : 0;
+    hand_out_output(k);
+    return 0;
 }
 
 static int run_cold(struct keeper *k, struct gb_err *err)
@@ -264,7 +306,7 @@ static int run_cold(struct keeper *k, struct gb_err *err)
 
 void gb_keeper_main(const struct gb_run *run, pid_t launcher)
 {
-    static struct keeper k;
+    static struct keeper k = {.out = {-1, -1}};
     settle(run->fd, run->fd_count, launcher);
     k.run = run;
     gb_keeper_spec(run, &k.spec);
@@ -412,9 +454,9 @@ static int start(struct waiter *w, struct gb_err *err)
 
 static int serve_warm(struct waiter *w, struct gb_err *err)
 {
-    int r = gb_run_tell_output(&w->run, w->box.out_fd);
-    if (r)
-        return gb_err_set(err, GB_ERR_INTERNAL, -r, "tell where output comes from");
+    for (int i = 0; i < 2; i++)
+        w->k.out[i] = TAKE_FD(w->box.out_fd[i]);
+    hand_out_output(&w->k);
     return gb_native_serve(&w->box, NULL, NULL, &w->k.result, err);
 }
 
@@ -449,6 +491,9 @@ static void serve(struct waiter *w)
     /* Before the answer: who has it may ask for the place at once. */
     set_state(w->post, w->again ? GB_SLOT_BUILDING : GB_SLOT_ENDING);
     answer(k, r, &err);
+    for (int i = 0; i < 2; i++)
+        gb_close(&k->out[i]);
+    sched_yield(); /* whoever waits for the answer goes first, though what is left to do here is ours */
     gb_result_done(&k->result);
     gb_payload_done(&k->payload);
     gb_run_drop(&w->run);
@@ -467,7 +512,7 @@ static void leave(struct waiter *w, int code)
 
 void gb_keeper_wait(const struct gb_keeper_post *post, pid_t launcher)
 {
-    static struct waiter w;
+    static struct waiter w = {.k.out = {-1, -1}};
     const int keep[] = {post->socket, post->zygote.socket, post->start_code};
     settle(keep, ARRAY_LEN(keep), launcher);
     w.post = post;
@@ -482,7 +527,7 @@ void gb_keeper_wait(const struct gb_keeper_post *post, pid_t launcher)
             r = await_call(&w);
         if (r) {
             gb_launch_kill(&w.box);
-            leave(&w, r < 0 ? GB_KEEPER_NO_BOX : 0);
+            leave(&w, r == -ETIMEDOUT ? GB_KEEPER_STUCK : r < 0 ? GB_KEEPER_NO_BOX : 0);
         }
         take_call(&w);
         serve(&w);

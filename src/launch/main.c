@@ -82,7 +82,7 @@ static int check_run(const struct gb_msg_run *run, struct gb_err *err)
 {
     const struct gb_runtime *runtime =
             run->runtime && run->runtime <= gb_runtime_count ? &gb_runtimes[run->runtime - 1] : NULL;
-    if (run->flags & ~(GB_RUN_PROBE | GB_RUN_START_CODE))
+    if (run->flags & ~(GB_RUN_PROBE | GB_RUN_START_CODE | GB_RUN_FOLLOWED))
         return gb_err_set(err, GB_ERR_USAGE, 0, "flags 0x%x are not known", run->flags);
     if (run->runtime > gb_runtime_count)
         return gb_err_set(err, GB_ERR_USAGE, 0, "there is no runtime %u", run->runtime);
@@ -278,7 +278,8 @@ static void reap(void)
             l.probe = 0;
         else if (!gb_pool_reaped(pid, status))
             l.running--;
-        if (!status || (WIFEXITED(status) && WEXITSTATUS(status) == GB_KEEPER_NO_BOX))
+        if (!status || (WIFEXITED(status) &&
+                        (WEXITSTATUS(status) == GB_KEEPER_NO_BOX || WEXITSTATUS(status) == GB_KEEPER_STUCK)))
             continue;
         gb_log(GB_LOG_ERROR, "a keeper died", GB_I("pid", pid),
                GB_I("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));

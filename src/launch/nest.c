@@ -162,6 +162,12 @@ void gb_nest_retire(unsigned nest)
         (void)pidfd_send_signal(nests[nest].pidfd, SIGKILL, NULL, 0);
 }
 
+void gb_nest_kill(unsigned nest)
+{
+    if (nests[nest].pidfd >= 0)
+        (void)pidfd_send_signal(nests[nest].pidfd, SIGKILL, NULL, 0);
+}
+
 void gb_nest_retire_all(void)
 {
     for (unsigned i = 0; i < GB_NESTS; i++)

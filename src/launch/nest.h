@@ -24,6 +24,8 @@ bool gb_nest_has_room(void);
 /* It bears no more, and ends with its last box; at once, if it has borne none. */
 void gb_nest_retire(unsigned nest);
 void gb_nest_retire_all(void);
+/* It hangs: an end with all its boxes. */
+void gb_nest_kill(unsigned nest);
 /* What to poll for their ends; true if the descriptor was one of theirs, and has been looked after. ret_key:
  * of one that should have lived, else 0. */
 unsigned gb_nest_watch(struct pollfd *ret, unsigned most);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PENDING_MOST  4096
@@ -433,6 +434,9 @@ bool gb_pool_reaped(pid_t pid, int status)
         /* It may never become warm. */
         if (gb_nest_find(s->key) == (int)s->nest && !gb_nest_is_warm(s->nest))
             gb_nest_retire(s->nest);
+        /* It sleeps until that box has done its set-up, which hangs, and so has no other. */
+        if (WIFEXITED(status) && WEXITSTATUS(status) == GB_KEEPER_STUCK)
+            gb_nest_kill(s->nest);
     }
     release(i);
     settle_pending();
@@ -442,7 +446,8 @@ bool gb_pool_reaped(pid_t pid, int status)
 unsigned gb_pool_watch(struct pollfd *ret, unsigned most)
 {
     unsigned n = gb_nest_watch(ret, most);
-    for (unsigned i = 0; i < p.slot_end && n < most; i++)
+    /* Keepers speak when calls wait. Their end is told by a signal. */
+    for (unsigned i = 0; p.pending_count && i < p.slot_end && n < most; i++)
         if (p.slots[i].pid)
             ret[n++] = (struct pollfd){.fd = p.slots[i].socket, .events = POLLIN};
     return n;

@@ -18,6 +18,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -25,6 +27,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef PIDFD_GET_MNT_NAMESPACE
+#define PIDFD_GET_MNT_NAMESPACE _IO(0xFF, 3) /* from 6.11 on */
+#endif
 #define NETS    1024 /* boxes that live at once */
 #define REAP_MS 1000 /* the dead are looked for before each birth, and when there is none for this long */
 
@@ -157,6 +162,18 @@ static int close_others(const struct gb_box *box)
     return 0;
 }
 
+/* The mount namespace goes to whoever wants the box, too: who is the last to have it takes it down and waits
+ * until every processor has noticed, and if that were init, the answer would wait as well. Where the kernel
+ * does not hand it out, init it is. */
+static int tell_ready(struct gb_box *box)
+{
+    AUTO_FD init = pidfd_open(getpid(), 0);
+    AUTO_FD mounts = init < 0 ? -1 : ioctl(init, PIDFD_GET_MNT_NAMESPACE, 0);
+    const int fds[] = {
+            [GB_READY_SCRATCH] = box->scratch_fd, [GB_READY_INIT] = init, [GB_READY_MOUNTS] = mounts};
+    return init < 0 ? -errno : gb_channel_ready(box, fds, GB_READY_MOUNTS + (mounts >= 0));
+}
+
 /* PID 1. Returns only in what `born` has forked. */
 static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
 {
@@ -177,9 +194,11 @@ static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb
         if (waiting < 0)
             r = gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }
-    if (!r && !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL))
+    if (!r && (r = tell_ready(box)))
+        gb_err_set(&err, GB_ERR_BUSY, -r, "hand out the box");
+    if (!r)
         execute_init(n, box, waiting, control, &err);
-    gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
+    gb_channel_report(box, GB_REPORT_FAILED, &err);
     _exit(1);
 }
 
@@ -266,11 +285,9 @@ static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const 
     struct gb_box box;
     gb_box_init(&box, &spec);
     fill(&box, n, birth, fds, count);
-    AUTO_FD pidfd = -1;
     taken = NULL;
     int r = gb_steps_run(&box, GB_SIDE_ZYGOTE, &err);
-    struct clone_args args = {.flags = gb_steps_clone_flags(&box) | CLONE_PIDFD,
-                              .pidfd = (uint64_t)(uintptr_t)&pidfd};
+    struct clone_args args = {.flags = gb_steps_clone_flags(&box)};
 #ifdef GB_TESTING
     if (gb_userns_maps_itself()) /* else it waits for us */
 #endif
@@ -287,7 +304,8 @@ static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const 
     if (pid > 0 && !gb_userns_maps_itself())
         (void)gb_userns_map_other(&box, pid);
 #endif
-    (void)gb_channel_report(&box, pid > 0 ? GB_REPORT_BORN : GB_REPORT_FAILED, pidfd, &err);
+    if (pid < 0)
+        (void)gb_channel_report(&box, GB_REPORT_FAILED, &err);
     return -1;
 }
 

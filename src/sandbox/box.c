@@ -18,6 +18,8 @@ void gb_box_init(struct gb_box *box, const struct gb_spec *spec)
             .stdin_fd = -1,
             .out_fd = {-1, -1},
             .scratch_fd = -1,
+            .mounts_fd = -1,
+            .past_mounts_fd = -1,
             .box_channel = -1,
             .box_stdio = {-1, -1, -1},
             .image_fd = -1,
@@ -57,9 +59,11 @@ void gb_box_close(struct gb_box *box)
 void gb_box_again(struct gb_box *box, const struct gb_spec *spec)
 {
     gb_box_close(box);
+    gb_auto_close(&box->past_mounts_fd);
     const struct gb_box before = *box;
     gb_box_init(box, spec);
     box->zygote = before.zygote;
+    box->past_mounts_fd = before.mounts_fd;
     box->cgroup = before.cgroup;
     box->buffer = before.buffer;
     box->lease_fd = before.lease_fd;
@@ -70,6 +74,8 @@ void gb_box_again(struct gb_box *box, const struct gb_spec *spec)
 void gb_box_done(struct gb_box *box)
 {
     gb_box_close(box);
+    gb_auto_close(&box->mounts_fd);
+    gb_auto_close(&box->past_mounts_fd);
     gb_cgroup_destroy(&box->cgroup);
     free(box->buffer);
     if (box->lease_fd >= 0)

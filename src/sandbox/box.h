@@ -30,6 +30,7 @@ struct gb_box {
     int init_fd;                      /* pidfd */
     int channel, stdin_fd, out_fd[2]; /* our ends; out_fd is stdout, stderr */
     int scratch_fd;                   /* root of the box's writable file system */
+    int mounts_fd, past_mounts_fd;    /* its mount namespace, and that of the one before; -1: not ours */
 
     bool leisure;          /* no call waits for it while it is built */
     int64_t cpu_before_us; /* that was used before the call came */
@@ -51,7 +52,8 @@ struct gb_box {
 void gb_box_init(struct gb_box *box, const struct gb_spec *spec);
 /* Closes the ends that only the box needs. */
 void gb_box_close_ends(struct gb_box *box);
-/* Closes what is left open of it but the cgroup, the uid and the buffer: they can serve another box. */
+/* Closes what is left open of it but the cgroup, the uid and the buffer, which can serve another box, and the
+ * mounts, which take their time. */
 void gb_box_close(struct gb_box *box);
 /* Closed, it becomes the next one, and keeps what can serve that. */
 void gb_box_again(struct gb_box *box, const struct gb_spec *spec);

@@ -105,7 +105,8 @@ int gb_channel_take_equipment(struct gb_box *box)
     return 0;
 }
 
-int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, const struct gb_err *err)
+static int report(struct gb_box *box, enum gb_report_kind kind, const int *fds, unsigned count,
+                  const struct gb_err *err)
 {
     struct gb_report report = {
             .kind = (int32_t)kind,
@@ -115,15 +116,25 @@ int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, int fd, cons
     };
     if (err)
         report.err = *err;
-    return gb_channel_send(box->box_channel, &report, sizeof(report), &fd, fd >= 0) ? -EPIPE : 0;
+    return gb_channel_send(box->box_channel, &report, sizeof(report), fds, count) ? -EPIPE : 0;
 }
 
-int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int *ret_fd)
+int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, const struct gb_err *err)
+{
+    return report(box, kind, NULL, 0, err);
+}
+
+int gb_channel_ready(struct gb_box *box, const int *fds, unsigned count)
+{
+    return report(box, GB_REPORT_READY, fds, count, NULL);
+}
+
+int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int ret_fds[GB_REPORT_FDS])
 {
     struct iovec iov = {ret_report, sizeof(*ret_report)};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(int) * GB_REPORT_FDS)];
     } control;
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
@@ -134,10 +145,10 @@ int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int *re
     do
         n = recvmsg(box->channel, &msg, MSG_CMSG_CLOEXEC);
     while (n < 0 && (errno == EINTR || errno == ECONNRESET));
-    *ret_fd = -1;
-    if (n > 0)
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
-            if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-                memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+    for (int i = 0; i < GB_REPORT_FDS; i++)
+        ret_fds[i] = -1;
+    const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(ret_fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)); /* there was room for no more */
     return n == (ssize_t)sizeof(*ret_report) ? 0 : -EPIPE;
 }

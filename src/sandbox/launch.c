@@ -101,13 +101,12 @@ static void box_main(struct gb_box *box)
     close(TAKE_FD(box->channel));
     box->unequipped = true;
     gb_netns_begin(box);
-    if (!gb_steps_run(box, GB_SIDE_BOX, &err) &&
-        !gb_channel_report(box, GB_REPORT_READY, box->scratch_fd, NULL)) {
+    if (!gb_steps_run(box, GB_SIDE_BOX, &err) && !gb_channel_ready(box, &box->scratch_fd, 1)) {
         execveat(box->image_fd, "", (char *const *)box->spec->argv, (char *const *)box->spec->env,
                  AT_EMPTY_PATH);
         gb_err_set(&err, errno == E2BIG ? GB_ERR_USAGE : GB_ERR_INTERNAL, errno, "start init");
     }
-    gb_channel_report(box, GB_REPORT_FAILED, -1, &err);
+    gb_channel_report(box, GB_REPORT_FAILED, &err);
     _exit(1);
 }
 
@@ -181,12 +180,23 @@ int gb_launch_explain(struct gb_box *box, int error, struct gb_err *err)
 
 /* --- the supervisor's half of the set-up --- */
 
+static int take_ready(struct gb_box *box, const int fds[GB_REPORT_FDS], struct gb_err *err)
+{
+    box->scratch_fd = fds[GB_READY_SCRATCH];
+    box->mounts_fd = fds[GB_READY_MOUNTS];
+    if (box->zygote)
+        box->init_fd = fds[GB_READY_INIT];
+    if (box->scratch_fd < 0 || box->init_fd < 0)
+        return gb_err_set(err, GB_ERR_BUSY, EMFILE, "take the descriptors of the box");
+    return 0;
+}
+
 /* One report of the set-up, or -EAGAIN if none comes before the deadline. */
 static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *report, struct gb_err *err)
 {
     struct pollfd p[] = {{.fd = box->channel, .events = POLLIN},
                          {.fd = box->spec->cancel_fd, .events = POLLIN}};
-    int fd;
+    int fds[GB_REPORT_FDS];
     for (;;) {
         int64_t left_ms = (deadline_us - gb_clock_us()) / 1000;
         int n = poll(p, ARRAY_LEN(p), left_ms < 0 ? 0 : (int)left_ms);
@@ -195,17 +205,16 @@ static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *re
         if (n > 0)
             return gb_err_set(err, GB_ERR_INTERNAL, ECANCELED, "cancelled before the program started");
         if (n == 0)
-            return gb_err_set(err, GB_ERR_BUSY, EAGAIN, "the box did not finish its set-up in time");
+            return gb_err_set(err, GB_ERR_BUSY, ETIMEDOUT, "the box did not finish its set-up in time");
         if (errno != EINTR)
             return gb_err_set(err, GB_ERR_INTERNAL, errno, "wait for the box");
     }
-    if (gb_channel_receive(box, report, &fd))
+    if (gb_channel_receive(box, report, fds))
         return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "the box died during its set-up");
-    if (report->kind == GB_REPORT_READY || report->kind == GB_REPORT_BORN) {
-        *(report->kind == GB_REPORT_BORN ? &box->init_fd : &box->scratch_fd) = fd;
-        return fd >= 0 ? 0 : gb_err_set(err, GB_ERR_BUSY, EMFILE, "take a descriptor from the box");
-    }
-    gb_auto_close(&fd);
+    if (report->kind == GB_REPORT_READY)
+        return take_ready(box, fds, err);
+    for (int i = 0; i < GB_REPORT_FDS; i++)
+        gb_auto_close(&fds[i]);
     if (report->kind == GB_REPORT_FAILED) {
         if (err)
             *err = report->err;
@@ -216,16 +225,13 @@ static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *re
 
 static int await_ready(struct gb_box *box, struct gb_err *err)
 {
-    struct gb_report report = {.kind = -1}, ready = report;
+    struct gb_report ready;
     const int64_t deadline_us = gb_clock_us() + (int64_t)SETUP_SECONDS * 1000000;
-    /* A zygote tells of a birth when it has the time: the box may be ready before. */
-    while (ready.kind != GB_REPORT_READY || box->init_fd < 0) {
-        int r = receive(box, deadline_us, &report, err);
+    do {
+        int r = receive(box, deadline_us, &ready, err);
         if (r)
             return r;
-        if (report.kind == GB_REPORT_READY)
-            ready = report;
-    }
+    } while (ready.kind != GB_REPORT_READY);
     box->receipt.applied |= ready.applied;
     box->receipt.degraded |= ready.degraded;
     box->receipt.landlock_abi = ready.landlock_abi;
@@ -333,6 +339,7 @@ static int start_warm(struct gb_box *box, struct gb_err *err)
     if (r)
         return r;
     close(TAKE_FD(box->box_channel));
+    gb_close(&box->past_mounts_fd); /* the zygote is at work meanwhile */
     if (!recycled)
         gb_cgroup_sweep(&box->cgroup);
     return await_ready(box, err);

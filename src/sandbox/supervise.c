@@ -44,7 +44,7 @@ struct run {
     const struct cause *cause;
     struct gb_report last; /* from init: EXIT or EXEC_FAILED; kind -1 before */
     bool dead;
-    int64_t start_us, deadline_us, cpu_look_us, memory_look_us, locks_look_us, exit_us;
+    int64_t start_us, deadline_us, cpu_look_us, memory_look_us, locks_look_us, late_us, exit_us;
     int in_fd; /* where the program's input comes from */
     char *in;  /* CHUNK bytes */
     size_t in_at, in_len;
@@ -167,6 +167,9 @@ static void look_at_clocks(struct run *run)
     const int64_t now = gb_clock_us();
     if (GB_WALL("deadline") && now >= run->deadline_us)
         stop(run, &timed_out);
+    if (now >= run->late_us)
+        run->late_us = run->box->spec->late(run->box->spec->late_context) ? INT64_MAX
+                                                                          : now + run->box->spec->late_us;
     if (run->box->cgroup.version && now >= run->cpu_look_us)
         look_at_cpu(run, now);
     if (run->box->cgroup.version && now >= run->memory_look_us)
@@ -191,6 +194,8 @@ static int poll_timeout_ms(const struct run *run)
         return -1; /* the kill is on its way; only death is awaited */
     if (run->exit_us)
         return LINGER_US / 1000;
+    if (run->late_us < next)
+        next = run->late_us;
     if (run->box->cgroup.version && run->locks_look_us < next)
         next = run->locks_look_us;
     if (run->box->cgroup.version && run->cpu_look_us < next)
@@ -206,12 +211,13 @@ static int poll_timeout_ms(const struct run *run)
 static void take_report(struct run *run)
 {
     struct gb_report report;
-    int fd;
-    if (gb_channel_receive(run->box, &report, &fd)) {
+    int fds[GB_REPORT_FDS];
+    if (gb_channel_receive(run->box, &report, fds)) {
         close(TAKE_FD(run->box->channel));
         return;
     }
-    gb_auto_close(&fd);
+    for (int i = 0; i < GB_REPORT_FDS; i++)
+        gb_auto_close(&fds[i]);
     /* A failed exec is followed by the exit of the child that failed: the first one tells. */
     if (run->last.kind != GB_REPORT_EXEC_FAILED)
         run->last = report;
@@ -372,6 +378,7 @@ int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, str
     run.cpu_look_us = run.start_us + CPU_LOOK_US;
     run.memory_look_us = run.start_us + MEMORY_LEAST_US;
     run.locks_look_us = run.start_us + LOCKS_LOOK_US;
+    run.late_us = box->spec->late ? run.start_us + box->spec->late_us : INT64_MAX;
     result->out.max = result->err.max = (size_t)box->spec->limits.output_bytes;
     sigset_t saved;
     bool was_pending = block_sigpipe(&saved);

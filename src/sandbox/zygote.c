@@ -100,7 +100,7 @@ static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, i
         r = gb_caps_no_new_privs(box, &err);
     if (!r && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) /* again: the change of user has undone it */
         r = gb_err_set(&err, GB_ERR_LAYER, errno, "ask to die with the supervisor");
-    if (gb_channel_report(box, r ? GB_REPORT_FAILED : GB_REPORT_READY, -1, &err) || r)
+    if (gb_channel_report(box, r ? GB_REPORT_FAILED : GB_REPORT_READY, &err) || r)
         _exit(1);
     r = keep_descriptors(box, socket);
     if (r) {
@@ -122,10 +122,11 @@ static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, i
 static int await_template(struct gb_box *box, struct gb_err *err)
 {
     struct gb_report report;
-    int fd;
-    if (gb_channel_receive(box, &report, &fd))
+    int fds[GB_REPORT_FDS];
+    if (gb_channel_receive(box, &report, fds))
         return gb_err_set(err, GB_ERR_INTERNAL, EPIPE, "the zygote died during its set-up");
-    gb_auto_close(&fd);
+    for (int i = 0; i < GB_REPORT_FDS; i++)
+        gb_auto_close(&fds[i]);
     if (report.kind != GB_REPORT_READY) {
         *err = report.err;
         return err->errnum ? -err->errnum : -EINVAL;

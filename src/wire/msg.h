@@ -59,6 +59,7 @@ struct gb_msg_pools {
     1U /* not a call: start a box with nothing of anybody's in it, to see that it can be done */
 #define GB_RUN_START_CODE                                                                                    \
     2U /* Python: our start-up code must run before the script; it is not in the payload */
+#define GB_RUN_FOLLOWED 4U /* output is wanted as it comes, not only when there is much of it or all */
 
 struct gb_msg_run {
     char id[GB_ID_BYTES];

@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 import uuid
 
@@ -264,7 +265,28 @@ def test_many_runs_one_after_the_other_in_one_place(parent):
             run.close()
 
 
-@pytest.mark.parametrize("body,word", [({"flags": 4}, "flags"), ({"flags": 1 << 31}, "flags"), ({"runtime": 99}, "runtime"), ({"id": "x"}, "id"), ({"id": ""}, "id"), ({"id": "../" + wire.ID[3:]}, "id")])
+def test_output_that_is_followed_is_handed_out_before_the_end(launcher):
+    run = launcher.run(payload("sh", "-c", "echo first; read line"), flags=wire.FOLLOWED, stdin=b"")
+    assert run.has_output() and os.read(run.out, 6) == b"first\n"
+    run.close()
+
+
+@pytest.mark.parametrize("flags", [0, wire.FOLLOWED])
+@pytest.mark.parametrize("count", [0, 1, 40_000, 1_000_000])
+def test_output_is_all_there_however_much_it_is(launcher, flags, count):
+    """Most of it is read when the program has ended; what does not fit into a pipe, before."""
+    run = launcher.run(payload("sh", "-c", f"head -c {count} /dev/zero; head -c {count} /dev/zero >&2"), flags=flags)
+    assert run.has_output()
+    errors = []
+    reader = threading.Thread(target=lambda: errors.append(wire.read_all(run.err)))
+    reader.start()
+    out = wire.read_all(run.out)
+    reader.join(60)
+    assert run.answer().done()["status"] == "success"
+    assert (len(out), len(errors[0])) == (count, count)
+
+
+@pytest.mark.parametrize("body,word", [({"flags": 8}, "flags"), ({"flags": 1 << 31}, "flags"), ({"runtime": 99}, "runtime"), ({"id": "x"}, "id"), ({"id": ""}, "id"), ({"id": "../" + wire.ID[3:]}, "id")])
 def test_what_is_not_known_is_refused(launcher, body, word):
     refused(launcher, launcher.run(payload("true"), **body), "USAGE", word)
 
