@@ -41,13 +41,19 @@ int gb_seccomp_enter_nursery(struct gb_err *err)
     return load(&gb_seccomp_filter()->nursery, err);
 }
 
-/* seccomp, where a zygote bears the box: what the zygote's filter leaves open. Must not: take that filter for
- * granted. Whether it stands is asked of the kernel, in the very process that is to be bound; that some
- * filter does would say nothing, since the launcher has one too. Who gets no answer loads the whole. */
+/* Asked of the kernel, in the very process that is to be bound. That some filter is in force would say
+ * nothing: the launcher has one, too. */
+const struct gb_seccomp_program *gb_seccomp_missing(void)
+{
+    const struct gb_seccomp_filter *f = gb_seccomp_filter();
+    const bool stands = prctl((int)f->mark, 0, 0, 0, 0) < 0 && errno == GB_SECCOMP_MARKED;
+    return stands ? &f->rest : &f->full;
+}
+
+/* seccomp, where a zygote bears the box. Should: refuse what the zygote's filter leaves open. Must not: take
+ * that filter for granted. */
 int gb_seccomp_complete(struct gb_box *box, struct gb_err *err)
 {
     (void)box;
-    const struct gb_seccomp_filter *f = gb_seccomp_filter();
-    const bool stands = prctl((int)f->mark, 0, 0, 0, 0) < 0 && errno == GB_SECCOMP_MARKED;
-    return load(stands ? &f->rest : &f->full, err);
+    return load(gb_seccomp_missing(), err);
 }

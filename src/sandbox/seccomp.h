@@ -29,3 +29,6 @@ extern const unsigned gb_seccomp_filter_count;
 const struct gb_seccomp_filter *gb_seccomp_filter(void);
 /* In a zygote, before it serves: binds it, and all that it will bear. */
 int gb_seccomp_enter_nursery(struct gb_err *err);
+/* What this process lacks to be filtered as a box: the rest if it is in the nursery of the same policy, else
+ * all. */
+const struct gb_seccomp_program *gb_seccomp_missing(void);
