@@ -1,9 +1,8 @@
 /* Build tool: compiles profiles.def to classic BPF and prints it as C source.
  *
- *   gen-seccomp x86_64|aarch64            the filter of a box: in one piece, and in the two that it has under
- * a zygote gen-seccomp x86_64|aarch64 variants   and one filter for each group with that group switched off,
- * for test builds gen-seccomp x86_64|aarch64 service    the filters of confine/profiles.def: one for each
- * process of the service
+ *   gen-seccomp x86_64|aarch64            the filter of a box: whole, and as the two parts under a zygote
+ *   gen-seccomp x86_64|aarch64 variants   the same once more for each group, with that switched off
+ *   gen-seccomp x86_64|aarch64 service    confine/profiles.def: one for each process of the service
  *
  * libseccomp gives the numbers of the calls, and only here: programs that run boxes carry the finished filter
  * and load it raw. The compiler is ours because libseccomp cannot say "these values, else EPERM" under a
