@@ -22,7 +22,7 @@ static void hash_text(struct gb_sha256 *ctx, const char *text)
 void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
 {
     struct gb_sha256 ctx;
-    const struct gb_seccomp_filter *filter = gb_seccomp_filter();
+    const struct gb_seccomp_program *filter = &gb_seccomp_filter()->full;
     gb_sha256_init(&ctx);
     hash_text(&ctx, "glovebox policy 1 native");
     for (size_t i = 0; i < gb_limit_count; i++) {

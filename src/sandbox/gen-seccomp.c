@@ -1,10 +1,8 @@
 /* Build tool: compiles profiles.def to classic BPF and prints it as C source.
  *
- *   gen-seccomp x86_64|aarch64            the filter of a box
- *   gen-seccomp x86_64|aarch64 variants   and one filter for each group with that group switched off, for
- * test builds
- *   gen-seccomp x86_64|aarch64 service    the filters of confine/profiles.def: one for each process of the
- * service
+ *   gen-seccomp x86_64|aarch64            the filter of a box: whole, and as the two parts under a zygote
+ *   gen-seccomp x86_64|aarch64 variants   the same once more for each group, with that switched off
+ *   gen-seccomp x86_64|aarch64 service    confine/profiles.def: one for each process of the service
  *
  * libseccomp gives the numbers of the calls, and only here: programs that run boxes carry the finished filter
  * and load it raw. The compiler is ours because libseccomp cannot say "these values, else EPERM" under a
@@ -23,8 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sandbox/seccomp.h"
+
 #define CALLS     1024
 #define PRETENDED (SECCOMP_RET_ERRNO | 0) /* the call is not made and returns 0 */
+#define MARKED    (SECCOMP_RET_ERRNO | GB_SECCOMP_MARKED)
 #define X32_BIT   0x40000000U
 
 enum kind { UNKNOWN, ALLOW, DENY, KILL, ONLY, NEVER, WITHOUT, WHEN, BOTH, PRETEND, PRLIMIT };
@@ -39,45 +40,54 @@ static const struct group {
     unsigned other; /* WHEN, BOTH */
     uint32_t bits;
     uint32_t same; /* BOTH */
+    uint32_t mark; /* ONLY: a value that is answered with MARKED; 0: none */
 } groups[] = {
-#define GB_ALLOW(group, why, names)                  {"box", ALLOW, #group, names, 0, 0, "", 0, 0, 0},
-#define GB_DENY(group, why, names)                   {"box", DENY, #group, names, 0, 0, "", 0, 0, 0},
-#define GB_ENOSYS(group, why, names)                 {"box", UNKNOWN, #group, names, 0, 0, "", 0, 0, 0},
-#define GB_ONLY(group, why, name, arg, mask, values) {"box", ONLY, #group, name, arg, mask, values, 0, 0, 0},
+#define GB_ALLOW(group, why, names)  {"box", ALLOW, #group, names, 0, 0, "", 0, 0, 0, 0},
+#define GB_DENY(group, why, names)   {"box", DENY, #group, names, 0, 0, "", 0, 0, 0, 0},
+#define GB_ENOSYS(group, why, names) {"box", UNKNOWN, #group, names, 0, 0, "", 0, 0, 0, 0},
+#define GB_ONLY(group, why, name, arg, mask, values)                                                         \
+    {"box", ONLY, #group, name, arg, mask, values, 0, 0, 0, 0},
 #define GB_NEVER(group, why, name, arg, mask, values)                                                        \
-    {"box", NEVER, #group, name, arg, mask, values, 0, 0, 0},
-#define GB_WITHOUT(group, why, name, arg, mask) {"box", WITHOUT, #group, name, arg, mask, "", 0, 0, 0},
+    {"box", NEVER, #group, name, arg, mask, values, 0, 0, 0, 0},
+#define GB_WITHOUT(group, why, name, arg, mask) {"box", WITHOUT, #group, name, arg, mask, "", 0, 0, 0, 0},
 #define GB_WHEN(group, why, name, arg, mask, other, bits)                                                    \
-    {"box", WHEN, #group, name, arg, mask, "", other, bits, 0},
+    {"box", WHEN, #group, name, arg, mask, "", other, bits, 0, 0},
 #define GB_PRETEND(group, why, name, arg, mask, values)                                                      \
-    {"box", PRETEND, #group, name, arg, mask, values, 0, 0, 0},
-#define GB_PRLIMIT(group, why) {"box", PRLIMIT, #group, "prlimit64", 0, 0, "", 0, 0, 0},
+    {"box", PRETEND, #group, name, arg, mask, values, 0, 0, 0, 0},
+#define GB_PRLIMIT(group, why) {"box", PRLIMIT, #group, "prlimit64", 0, 0, "", 0, 0, 0, 0},
+#define GB_NURSERY(why, names) {"nursery", ALLOW, "nursery", names, 0, 0, "", 0, 0, 0, 0},
+#define GB_NURSERY_ONLY(why, name, arg, mask, values)                                                        \
+    {"nursery", ONLY, "nursery", name, arg, mask, values, 0, 0, 0, 0},
 #include "sandbox/profiles.def"
 #undef GB_ALLOW
 #undef GB_DENY
 #undef GB_ONLY
 #undef GB_NEVER
 #undef GB_WITHOUT
-#define GB_ALLOW(who, group, why, names) {who, ALLOW, #group, names, 0, 0, "", 0, 0, 0},
-#define GB_DENY(who, group, why, names)  {who, DENY, #group, names, 0, 0, "", 0, 0, 0},
-#define GB_KILL(who, group, why, names)  {who, KILL, #group, names, 0, 0, "", 0, 0, 0},
+#define GB_ALLOW(who, group, why, names) {who, ALLOW, #group, names, 0, 0, "", 0, 0, 0, 0},
+#define GB_DENY(who, group, why, names)  {who, DENY, #group, names, 0, 0, "", 0, 0, 0, 0},
+#define GB_KILL(who, group, why, names)  {who, KILL, #group, names, 0, 0, "", 0, 0, 0, 0},
 #define GB_ONLY(who, group, why, name, arg, mask, values)                                                    \
-    {who, ONLY, #group, name, arg, mask, values, 0, 0, 0},
+    {who, ONLY, #group, name, arg, mask, values, 0, 0, 0, 0},
 #define GB_NEVER(who, group, why, name, arg, mask, values)                                                   \
-    {who, NEVER, #group, name, arg, mask, values, 0, 0, 0},
-#define GB_WITHOUT(who, group, why, name, arg, mask) {who, WITHOUT, #group, name, arg, mask, "", 0, 0, 0},
+    {who, NEVER, #group, name, arg, mask, values, 0, 0, 0, 0},
+#define GB_WITHOUT(who, group, why, name, arg, mask) {who, WITHOUT, #group, name, arg, mask, "", 0, 0, 0, 0},
 #define GB_BOTH(who, group, why, name, arg, mask, values, other, bits, same)                                 \
-    {who, BOTH, #group, name, arg, mask, values, other, bits, same},
+    {who, BOTH, #group, name, arg, mask, values, other, bits, same, 0},
 #include "confine/profiles.def"
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
-/* Whose filter it is, and what becomes of a call that it does not name. */
+/* Whose filter it is, and what becomes of a call that it does not name. A box has "box", or "nursery", which
+ * it inherits from its zygote, and "rest". */
+enum { BOX, NURSERY, REST, SERVICE /* from here on */ };
 static const struct profile {
     const char *name;
     bool allows; /* else the call does not exist */
-} profiles[] = {{"box", false},         {"front", false},      {"store", false},           {"broker", false},
-                {"broker-file", false}, {"broker-net", false}, {"broker-database", false}, {"launch", true}};
+} profiles[] = {{"box", false},         {"nursery", false},    {"rest", true},
+                {"front", false},       {"store", false},      {"broker", false},
+                {"broker-file", false}, {"broker-net", false}, {"broker-database", false},
+                {"launch", true}};
 #define PROFILES (sizeof(profiles) / sizeof(profiles[0]))
 
 static bool has_group(const struct profile *profile, const struct group *g)
@@ -229,7 +239,7 @@ static struct place emit_test(struct program *p, const struct group *g, enum kin
         emit(p, BPF_ALU | BPF_AND | BPF_K, g->bits, 0, 0);
         return load_argument(p, g->other);
     case ONLY:
-        return test_values(p, g, allow, eperm);
+        return test_values(p, g, allow, g->mark ? jump(p, BPF_JEQ, g->mark, verdict(MARKED), eperm) : eperm);
     case NEVER:
         return test_values(p, g, eperm, allow);
     case PRETEND:
@@ -249,7 +259,7 @@ static struct place emit_test(struct program *p, const struct group *g, enum kin
 static bool same_test(const struct group *a, const struct group *b)
 {
     return a->kind == b->kind && a->arg == b->arg && a->mask == b->mask && !strcmp(a->values, b->values) &&
-           a->other == b->other && a->bits == b->bits && a->same == b->same;
+           a->other == b->other && a->bits == b->bits && a->same == b->same && a->mark == b->mark;
 }
 
 static struct place emit_leaf(struct program *p, const struct range *r)
@@ -322,11 +332,9 @@ static int number_of(uint32_t arch, const char *name)
     return n;
 }
 
-static unsigned make_ranges(const struct profile *profile, uint32_t arch, const char *off,
-                            struct range *ranges)
+static void find_groups(const struct profile *profile, uint32_t arch, const struct group **by_number)
 {
-    static const struct group *by_number[CALLS];
-    memset(by_number, 0, sizeof(by_number));
+    memset(by_number, 0, CALLS * sizeof(*by_number));
     for (size_t i = 0; i < GROUPS; i++) {
         if (!has_group(profile, &groups[i]))
             continue;
@@ -343,6 +351,68 @@ static unsigned make_ranges(const struct profile *profile, uint32_t arch, const 
         }
         free(text);
     }
+}
+
+/* --- the filter of a box, in two --- */
+
+/* The kernel asks both, and the stricter answer counts. So the nursery's allows `more` than the box's, and
+ * the rest refuses just that. The mark is a question that nobody else would answer so: by it PID 1 of a box
+ * knows that the very filter is in force that makes its own a whole. */
+static struct group nursery_rule(const struct group *box, const struct group *more, uint32_t mark)
+{
+    struct group g = *more;
+    if (more->kind == ALLOW)
+        return g;
+    g.name = box->name; /* is off when the box's is */
+    g.mark = strcmp(more->calls, "prctl") ? 0 : mark;
+    if (box->kind == ONLY && asprintf((char **)&g.values, "%s %s", box->values, more->values) < 0)
+        exit(1);
+    return g;
+}
+
+static struct group rest_rule(const struct group *box, const struct group *more, uint32_t mark)
+{
+    struct group g = *box;
+    if (box->kind != ONLY || more->kind != ONLY)
+        return g;
+    g.kind = NEVER;
+    if (asprintf((char **)&g.values, "%s 0x%x", more->values, mark) < 0)
+        exit(1);
+    return g;
+}
+
+static void split(const struct profile *part, uint32_t arch, uint32_t mark, const struct group **by_number)
+{
+    static const struct group *more[CALLS];
+    static struct group made[CALLS];
+    const bool rest = part == &profiles[REST];
+    find_groups(&profiles[BOX], arch, by_number);
+    find_groups(&profiles[NURSERY], arch, more);
+    for (unsigned n = 0; n < CALLS; n++) {
+        const struct group *box = by_number[n];
+        if (!more[n]) {
+            by_number[n] = rest ? NULL : box;
+            continue;
+        }
+        if (!box || (box->kind == ONLY && (box->arg != more[n]->arg || box->mask != more[n]->mask))) {
+            fprintf(stderr, "gen-seccomp: the nursery's rule for call %u does not fit the box's\n", n);
+            exit(1);
+        }
+        made[n] = rest ? rest_rule(box, more[n], mark) : nursery_rule(box, more[n], mark);
+        by_number[n] = &made[n];
+    }
+}
+
+/* --- whole programs --- */
+
+static unsigned make_ranges(const struct profile *profile, uint32_t arch, const char *off, uint32_t mark,
+                            struct range *ranges)
+{
+    static const struct group *by_number[CALLS];
+    if (profile == &profiles[NURSERY] || profile == &profiles[REST])
+        split(profile, arch, mark, by_number);
+    else
+        find_groups(profile, arch, by_number);
     unsigned count = 0;
     for (unsigned n = 0; n < CALLS; n++) {
         bool is_off = by_number[n] && !strcmp(by_number[n]->name, off);
@@ -352,13 +422,9 @@ static unsigned make_ranges(const struct profile *profile, uint32_t arch, const 
     return count;
 }
 
-static void compile(struct program *p, const struct profile *profile, uint32_t arch, const char *off)
+/* A call made through another ABI (int 0x80, x32) has other numbers: nothing honest does that here. */
+static void refuse_other_abis(struct program *p, uint32_t arch, const char *off, struct place calls)
 {
-    static struct range ranges[CALLS];
-    unsigned count = make_ranges(profile, arch, off, ranges);
-    p->len = p->done_count = 0;
-    struct place calls = emit_tree(p, ranges, count);
-    /* A call made through another ABI (int 0x80, x32) has other numbers: nothing honest does that here. */
     if (arch == AUDIT_ARCH_X86_64 && strcmp(off, "x32")) {
         /* -1 is how debuggers and tests say "no call" */
         struct place x32 = jump(p, BPF_JEQ, UINT32_MAX, verdict(SECCOMP_RET_ERRNO | ENOSYS),
@@ -370,6 +436,19 @@ static void compile(struct program *p, const struct profile *profile, uint32_t a
         jump(p, BPF_JEQ, arch, calls, verdict(SECCOMP_RET_KILL_PROCESS));
         load(p, offsetof(struct seccomp_data, arch));
     }
+}
+
+static void compile(struct program *p, const struct profile *profile, uint32_t arch, const char *off,
+                    uint32_t mark)
+{
+    static struct range ranges[CALLS];
+    unsigned count = make_ranges(profile, arch, off, mark, ranges);
+    p->len = p->done_count = 0;
+    struct place calls = emit_tree(p, ranges, count);
+    if (profile == &profiles[REST]) /* the nursery's filter, which is always below it, has seen to that */
+        load(p, offsetof(struct seccomp_data, nr));
+    else
+        refuse_other_abis(p, arch, off, calls);
     turn(p);
 }
 
@@ -384,12 +463,26 @@ static const char *word_of(const char *name)
     return word;
 }
 
-static void print(const struct program *p, const char *name)
+static void print(const struct program *p, const char *prefix, const char *name)
 {
-    printf("static const struct sock_filter code_%s[] = {\n", word_of(name));
+    printf("static const struct sock_filter %s_%s[] = {\n", prefix, word_of(name));
     for (unsigned i = 0; i < p->len; i++)
         printf("    {0x%x, %u, %u, 0x%x},\n", p->code[i].code, p->code[i].jt, p->code[i].jf, p->code[i].k);
     printf("};\n");
+}
+
+/* Of all three programs, so that parts of different policies, or of different variants, never match. Not an
+ * option that prctl has: those are small numbers, or four letters. */
+static uint32_t make_mark(uint32_t arch, const char *off)
+{
+    static struct program p;
+    uint32_t hash = 2166136261U; /* FNV-1a */
+    for (unsigned part = BOX; part <= REST; part++) {
+        compile(&p, &profiles[part], arch, off, 1);
+        for (size_t i = 0; i < p.len * sizeof(p.code[0]); i++)
+            hash = (hash ^ ((const uint8_t *)p.code)[i]) * 16777619U;
+    }
+    return hash | 0x80000000U;
 }
 
 /* One name for each filter, which is the group that is off, or nothing: the box's in all its variants. */
@@ -400,18 +493,23 @@ static void print_box(uint32_t arch, bool variants)
     static const char *names[GROUPS + 3] = {""};
     size_t count = 1;
     for (size_t i = 0; variants && i < GROUPS; i++)
-        if (has_group(&profiles[0], &groups[i]))
+        if (has_group(&profiles[BOX], &groups[i]))
             names[count++] = groups[i].name;
     for (size_t i = 0; variants && i < 2; i++)
         names[count++] = abi_groups[i];
     for (size_t i = 0; i < count; i++) {
-        compile(&p, &profiles[0], arch, names[i]);
-        print(&p, *names[i] ? names[i] : "all");
+        const uint32_t mark = make_mark(arch, names[i]);
+        for (unsigned part = BOX; part <= REST; part++) {
+            compile(&p, &profiles[part], arch, names[i], mark);
+            print(&p, profiles[part].name, *names[i] ? names[i] : "all");
+        }
     }
-    printf("\nconst struct gb_seccomp_filter gb_seccomp_filters[] = {\n");
+    printf("\n#define PROGRAM(name) {name, sizeof(name) / sizeof(name[0])}\n");
+    printf("const struct gb_seccomp_filter gb_seccomp_filters[] = {\n");
     for (size_t i = 0; i < count; i++) {
-        const char *code = *names[i] ? names[i] : "all";
-        printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", names[i], code, code, code);
+        const char *name = *names[i] ? names[i] : "all";
+        printf("    {\"%s\", PROGRAM(box_%s), PROGRAM(nursery_%s), PROGRAM(rest_%s), 0x%x},\n", names[i],
+               name, name, name, make_mark(arch, names[i]));
     }
     printf("};\nconst unsigned gb_seccomp_filter_count = sizeof(gb_seccomp_filters) / "
            "sizeof(gb_seccomp_filters[0]);\n");
@@ -420,12 +518,12 @@ static void print_box(uint32_t arch, bool variants)
 static void print_service(uint32_t arch)
 {
     static struct program p;
-    for (size_t i = 1; i < PROFILES; i++) {
-        compile(&p, &profiles[i], arch, "");
-        print(&p, profiles[i].name);
+    for (size_t i = SERVICE; i < PROFILES; i++) {
+        compile(&p, &profiles[i], arch, "", 0);
+        print(&p, "code", profiles[i].name);
     }
     printf("\nconst struct gb_confine_filter gb_confine_filters[] = {\n");
-    for (size_t i = 1; i < PROFILES; i++) {
+    for (size_t i = SERVICE; i < PROFILES; i++) {
         const char *word = word_of(profiles[i].name);
         printf("    {\"%s\", code_%s, sizeof(code_%s) / sizeof(code_%s[0])},\n", profiles[i].name, word, word,
                word);

@@ -91,7 +91,7 @@ const struct gb_step gb_steps[] = {
          "the second wall on processes, files, cpu and locked memory would be missing",
          "raise the hard limit (ulimit -H) or lower the box's limit", 0, gb_rlimit_apply},
         {"seccomp", "syscalls", GB_SIDE_BOX, false, "3.17", "the whole kernel would be in reach", "", 0,
-         gb_seccomp_apply},
+         gb_seccomp_apply, GB_SIDE_SAME, gb_seccomp_complete},
 };
 const unsigned gb_step_count = ARRAY_LEN(gb_steps);
 _Static_assert(ARRAY_LEN(gb_steps) <= 64, "the receipt has one bit for each step");

@@ -94,5 +94,6 @@ int gb_caps_drop(struct gb_box *box, struct gb_err *err);
 int gb_landlock_abi(void); /* 0: the kernel has none */
 int gb_landlock_apply(struct gb_box *box, struct gb_err *err);
 int gb_seccomp_apply(struct gb_box *box, struct gb_err *err);
+int gb_seccomp_complete(struct gb_box *box, struct gb_err *err);
 int gb_netns_join(struct gb_box *box, struct gb_err *err);
 int gb_net_enter(struct gb_box *box, struct gb_err *err);

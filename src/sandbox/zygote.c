@@ -7,6 +7,7 @@
 #include "sandbox/birth.h"
 #include "sandbox/channel.h"
 #include "sandbox/launch.h"
+#include "sandbox/seccomp.h"
 #include "sandbox/steps.h"
 
 #include <errno.h>
@@ -100,6 +101,8 @@ static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, i
         r = gb_caps_no_new_privs(box, &err);
     if (!r && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) /* again: the change of user has undone it */
         r = gb_err_set(&err, GB_ERR_LAYER, errno, "ask to die with the supervisor");
+    if (!r && gb_steps_stand("seccomp") && GB_WALL("zygote-seccomp"))
+        r = gb_seccomp_enter_nursery(&err);
     if (gb_channel_report(box, r ? GB_REPORT_FAILED : GB_REPORT_READY, &err) || r)
         _exit(1);
     r = keep_descriptors(box, socket);

@@ -360,6 +360,45 @@ def test_memory_that_is_full_is_reported_as_that(gb, nursery):
     assert (result["status"], result["kill_reason"]) == ("resource_exceeded", "memory"), result
 
 
+# --- the filter of system calls, of which the zygote has the long part ---
+
+
+def filters(pid):
+    """Of each of its threads, without those that we have ourselves."""
+    counts = {int(status(f"{pid}/task/{tid}", "Seccomp_filters")) for tid in os.listdir(f"/proc/{pid}/task")}
+    assert len(counts) == 1
+    return counts.pop() - int(status(os.getpid(), "Seccomp_filters"))
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("skip,of_zygote,of_box", [("", 1, 2), ("zygote-seccomp", 0, 1), ("seccomp", 0, 0)])
+def test_zygote_and_boxes_are_filtered(gb, nurseries, skip, of_zygote, of_box):
+    """A box has the two parts, or the whole if its zygote lacks the long part; the short part alone would be one filter, too, but the probes would get through."""
+    nursery = nurseries(skip)
+    with Sleeper(gb, env=nursery.env) as box:
+        assert [filters(pid) for pid in (nursery.pid, init_of(box), box.pid)] == [of_zygote, of_box, of_box]
+    done = gb.run("--file", BUILD / "glovebox-probe", "--", "/sandbox/glovebox-probe", "all", env=nursery.env, timeout=120)
+    assert (b"ESCAPED" in done.stdout) == (skip == "seccomp") and done.stdout.count(b"\n") > 40, done
+
+
+@pytest.mark.testbuild
+@pytest.mark.parametrize("off,open_calls", [("", []), ("mount", ["open_tree"]), ("namespaces", ["setns"]), ("tracing", ["kcmp"]), ("clone3", ["clone3"]), ("prctl", ["prctl"])])
+def test_a_rule_that_is_off_is_so_in_both_parts(gb, off, open_calls):
+    """Each call with arguments that the kernel refuses otherwise than the filter does: what comes through is what is off, and nothing else."""
+    code = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+X86 = os.uname().machine == 'x86_64'
+calls = dict(open_tree=(428, -1, 0, 0xffff), setns=(308 if X86 else 268, -1, 0), kcmp=(312 if X86 else 272, 1 << 30, 1 << 30, 99), clone3=(435, 0, 0), prctl=(157 if X86 else 167, 22, 99))
+def passes(name):
+    assert libc.syscall(*calls[name]) == -1
+    return ctypes.get_errno() != (38 if name == 'clone3' else 1)
+print([name for name in calls if passes(name)])
+"""
+    env = {"GLOVEBOX_TEST_SECCOMP_OFF": off} if off else {}
+    assert gb.ok(code, env=env) == f"{open_calls}\n"
+
+
 # --- below the box's own mounts ---
 
 UNCOVER = r"""

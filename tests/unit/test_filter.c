@@ -10,6 +10,9 @@
 #include "filter_unit.h"
 
 #include "sandbox/seccomp.h"
+#include "sandbox/steps.h"
+
+#include <sys/socket.h>
 
 #if defined(__x86_64__) != defined(OTHER_ARCH)
 #define SOME_NRS                                                                                             \
@@ -24,15 +27,34 @@
 #endif
 
 #define MAX_STEPS 64
+#define MAX_REST  80 /* instructions: what a box of a zygote costs is in proportion to it */
 
 static unsigned longest; /* instructions of the longest path so far */
+static unsigned looked;  /* arguments that the last run has seen, a bit for each */
+static bool in_two;      /* ask the two filters of a box that a zygote bears */
+
+static uint32_t ask(const struct gb_seccomp_program *p, const struct seccomp_data *data)
+{
+    struct unit_trace trace = {0};
+    uint32_t v = unit_filter_run(p->code, p->len, data, &trace);
+    longest = trace.steps > longest ? trace.steps : longest;
+    looked |= trace.looked;
+    return v;
+}
+
+/* As the kernel does: the stricter action, and of two that are equal the one that was loaded last. Actions
+ * are ordered as signed numbers. */
+static uint32_t ask_both(const struct gb_seccomp_filter *f, const struct seccomp_data *data)
+{
+    const uint32_t rest = ask(&f->rest, data), nursery = ask(&f->nursery, data);
+    return (int32_t)(nursery & SECCOMP_RET_ACTION_FULL) < (int32_t)(rest & SECCOMP_RET_ACTION_FULL) ? nursery
+                                                                                                    : rest;
+}
 
 static uint32_t run(const struct gb_seccomp_filter *f, const struct seccomp_data *data)
 {
-    struct unit_trace trace = {0};
-    uint32_t v = unit_filter_run(f->code, f->len, data, &trace);
-    longest = trace.steps > longest ? trace.steps : longest;
-    return v;
+    looked = 0;
+    return in_two ? ask_both(f, data) : ask(&f->full, data);
 }
 
 static const char *verdict(const struct gb_seccomp_filter *f, uint32_t arch, uint32_t nr, unsigned arg,
@@ -300,8 +322,12 @@ static void same_as_golden(void **state)
 static void well_formed(void **state)
 {
     (void)state;
-    for (unsigned n = 0; n < gb_seccomp_filter_count; n++)
-        unit_filter_well_formed(gb_seccomp_filters[n].code, gb_seccomp_filters[n].len);
+    for (unsigned n = 0; n < gb_seccomp_filter_count; n++) {
+        const struct gb_seccomp_filter *f = &gb_seccomp_filters[n];
+        unit_filter_well_formed(f->full.code, f->full.len);
+        unit_filter_well_formed(f->nursery.code, f->nursery.len);
+        unit_filter_well_formed(f->rest.code, f->rest.len);
+    }
     assert_string_equal(gb_seccomp_filters[0].without, "");
 }
 
@@ -314,11 +340,137 @@ static void short_paths(void **state)
     for (unsigned nr = 0; nr < CALLS; nr++)
         verdict(&gb_seccomp_filters[0], ARCH, nr, 0, 0);
     print_message("longest path of a call without arguments: %u instructions of %u\n", longest,
-                  gb_seccomp_filters[0].len);
+                  gb_seccomp_filters[0].full.len);
     assert_true(longest <= MAX_STEPS);
     free(table(&gb_seccomp_filters[0]));
     print_message("longest path with arguments: %u instructions\n", longest);
     assert_true(longest <= 2 * MAX_STEPS);
+}
+
+/* --- the same in two --- */
+
+/* The verdicts of the golden file, of every variant as of the real one. */
+static void two_are_as_one(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < gb_seccomp_filter_count; n++) {
+        const struct gb_seccomp_filter *f = &gb_seccomp_filters[n];
+        char *one = table(f);
+        in_two = true;
+        char *two = table(f);
+        in_two = false;
+        if (strcmp(one, two)) {
+            unit_golden_print_missing("-", one, two);
+            unit_golden_print_missing("+", two, one);
+            fail_msg("without '%s': the two filters decide otherwise than the one", f->without);
+        }
+        free(one);
+        free(two);
+    }
+}
+
+static void assert_same(const struct gb_seccomp_filter *f, const struct seccomp_data *data)
+{
+    const uint32_t one = run(f, data);
+    const unsigned seen = looked;
+    in_two = true;
+    const uint32_t two = run(f, data);
+    in_two = false;
+    looked |= seen;
+    if (one != two)
+        fail_msg("without '%s': call %d (0x%llx, 0x%llx, 0x%llx, 0x%llx) is 0x%x, in two 0x%x", f->without,
+                 data->nr, (unsigned long long)data->args[0], (unsigned long long)data->args[1],
+                 (unsigned long long)data->args[2], (unsigned long long)data->args[3], one, two);
+}
+
+/* A value that some rule may look for: a small one, a bit, a constant of some filter, junk. */
+static uint64_t likely_value(const struct gb_seccomp_filter *f, unsigned *seed)
+{
+    const unsigned r = (unsigned)rand_r(seed);
+    const uint64_t high = r & 0x1000 ? HIGH : 0;
+    switch (r & 3) {
+    case 0:
+        return high | (r >> 16 & 127);
+    case 1:
+        return high | (uint64_t)1 << (r >> 16 & 31);
+    case 2:
+        return high | f->nursery.code[(r >> 8) % f->nursery.len].k;
+    default:
+        return high | f->rest.code[(r >> 8) % f->rest.len].k;
+    }
+}
+
+/* Beyond the golden file: every number, and of those whose arguments matter thousands of arguments. */
+static void two_are_as_one_for_any_argument(void **state)
+{
+    (void)state;
+    const struct gb_seccomp_filter *f = &gb_seccomp_filters[0];
+    unsigned seed = 1, with_arguments = 0;
+    for (unsigned nr = 0; nr < CALLS; nr++) {
+        struct seccomp_data data = {.nr = (int)nr, .arch = ARCH};
+        looked = 0;
+        assert_same(f, &data);
+        if (!looked)
+            continue;
+        with_arguments++;
+        for (unsigned i = 0; i < 20000; i++) {
+            for (unsigned a = 0; a < LEN(data.args); a++)
+                data.args[a] = rand_r(&seed) & 3 ? likely_value(f, &seed) : 0;
+            assert_same(f, &data);
+        }
+        for (uint64_t v = 0; v < 4096; v++)
+            for (unsigned a = 0; a < LEN(data.args); a++) {
+                data = (struct seccomp_data){.nr = (int)nr, .arch = ARCH};
+                data.args[a] = v;
+                assert_same(f, &data);
+            }
+    }
+    assert_true(with_arguments > 10);
+    print_message("calls whose arguments matter: %u\n", with_arguments);
+}
+
+/* The part that each box loads is short, refuses what it is there for, and alone would be no filter: that is
+ * what the mark is for. */
+static void the_rest_is_small(void **state)
+{
+    (void)state;
+    const struct gb_seccomp_filter *f = &gb_seccomp_filters[0];
+    unsigned only_nursery = 0;
+    print_message("whole: %u instructions, nursery: %u, rest: %u\n", f->full.len, f->nursery.len,
+                  f->rest.len);
+    assert_true(f->rest.len < MAX_REST);
+    for (unsigned nr = 0; nr < CALLS; nr++) {
+        const struct seccomp_data data = {.nr = (int)nr, .arch = ARCH};
+        const bool refused = ask(&f->rest, &data) != SECCOMP_RET_ALLOW;
+        if (refused)
+            assert_int_not_equal(ask(&f->full, &data), SECCOMP_RET_ALLOW);
+        only_nursery += refused;
+    }
+    assert_in_range(only_nursery, 12, 20);
+}
+
+static bool same_program(const struct gb_seccomp_program *a, const struct gb_seccomp_program *b)
+{
+    return a->len == b->len && !memcmp(a->code, b->code, a->len * sizeof(*a->code));
+}
+
+/* Under the nursery's filter alone the mark is answered, in a box it is an option like any other; and no two
+ * policies have the same. */
+static void mark_shows_the_nursery_only(void **state)
+{
+    (void)state;
+    const int nr = seccomp_syscall_resolve_name_arch(ARCH, "prctl");
+    for (unsigned n = 0; n < gb_seccomp_filter_count; n++) {
+        const struct gb_seccomp_filter *f = &gb_seccomp_filters[n];
+        const bool open = !strcmp(f->without, "prctl"); /* then nothing answers, and a box loads the whole */
+        const struct seccomp_data data = {.nr = nr, .arch = ARCH, .args = {f->mark}};
+        assert_int_equal(ask(&f->nursery, &data),
+                         open ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | GB_SECCOMP_MARKED);
+        assert_int_equal(ask_both(f, &data), open ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EPERM);
+        for (unsigned i = 0; i < n; i++)
+            assert_true(f->mark != gb_seccomp_filters[i].mark ||
+                        same_program(&f->full, &gb_seccomp_filters[i].full));
+    }
 }
 
 /* The environment chooses a weaker filter in test builds only. */
@@ -359,6 +511,8 @@ static const struct {
 #define GB_WHEN(group, why, name, arg, mask, other, bits) {#group, true, name},
 #define GB_PRETEND(group, why, name, arg, mask, values)   {#group, true, name},
 #define GB_PRLIMIT(group, why)                            {#group, true, "prlimit64"},
+#define GB_NURSERY(why, names)
+#define GB_NURSERY_ONLY(why, name, arg, mask, values)
 #include "sandbox/profiles.def"
         {"abi", true, "read"},
         {"x32", HAS_X32, "read"},
@@ -404,7 +558,57 @@ static void kernel_takes_it(void **state)
 {
     (void)state;
     const struct gb_seccomp_filter *f = gb_seccomp_filter();
-    unit_filter_loads(f->code, f->len);
+    unit_filter_loads(f->full.code, f->full.len);
+    unit_filter_loads(f->nursery.code, f->nursery.len);
+}
+
+static unsigned filters_of_this_process(void)
+{
+    char line[128];
+    unsigned count = 0;
+    FILE *in = fopen("/proc/self/status", "re");
+    while (in && fgets(line, sizeof(line), in))
+        sscanf(line, "Seccomp_filters: %u", &count);
+    if (in)
+        fclose(in);
+    return count;
+}
+
+/* The number of the first claim that does not hold, as the exit status of a process of its own. */
+static int complete(bool nursery)
+{
+    const struct gb_seccomp_filter *f = gb_seccomp_filter();
+    struct gb_err err = {0};
+    const unsigned before = filters_of_this_process();
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || (nursery && gb_seccomp_enter_nursery(&err)))
+        return 1;
+    const bool short_part = nursery && strcmp(f->without, "prctl") != 0; /* without which nothing answers */
+    if (gb_seccomp_missing() != (short_part ? &f->rest : &f->full))
+        return 2;
+    if (gb_seccomp_complete(NULL, &err))
+        return 3;
+    if (before + 1 + nursery != filters_of_this_process())
+        return 4;
+    if (gb_seccomp_missing() != &f->full) /* a box does not pass for a nursery */
+        return 5;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) != -1 || errno != EPERM) /* of both */
+        return 6;
+    return socket(AF_INET, SOCK_STREAM, 0) != -1 || errno != EPERM ? 7 : 0; /* of the long part */
+}
+
+/* The short part is never loaded alone: without the nursery's filter below it, the whole is. */
+static void the_kernel_says_which(void **state)
+{
+    (void)state;
+    for (int nursery = 0; nursery < 2; nursery++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (!pid)
+            _exit(complete(nursery));
+        int status = -1;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
 }
 #endif
 
@@ -412,10 +616,12 @@ int main(int argc, char **argv)
 {
     unit_golden_arguments(argc, argv);
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(same_as_golden),   cmocka_unit_test(well_formed),
-            cmocka_unit_test(short_paths),      cmocka_unit_test(environment),
+            cmocka_unit_test(same_as_golden),    cmocka_unit_test(well_formed),
+            cmocka_unit_test(short_paths),       cmocka_unit_test(environment),
+            cmocka_unit_test(two_are_as_one),    cmocka_unit_test(two_are_as_one_for_any_argument),
+            cmocka_unit_test(the_rest_is_small), cmocka_unit_test(mark_shows_the_nursery_only),
 #ifndef OTHER_ARCH
-            cmocka_unit_test(kernel_takes_it),
+            cmocka_unit_test(kernel_takes_it),   cmocka_unit_test(the_kernel_says_which),
 #endif
 #ifdef GB_TESTING
             cmocka_unit_test(each_group_shows),
