@@ -1,5 +1,7 @@
 #include "front/audit.h"
 
+#include "front/call.h"
+
 #include <errno.h>
 #include <stdio.h>
 
@@ -30,6 +32,18 @@ int audit_append_use(struct front *f, struct audit_wait *wait, const struct gb_m
     int r = channel_send(&f->store, GB_MSG_APPEND, wait->tag, what, body->data, body->len, NULL, 0);
     if (r)
         unexpect(f, wait);
+    return r;
+}
+
+int audit_append_quiet(struct front *f, struct gb_msg_append *what, const struct gb_buf *body,
+                       uint64_t *ret_tag)
+{
+    if (body->failed || gb_buf_truncated(body))
+        return -ENOMEM;
+    what->quiet = 1;
+    *ret_tag = f->next_tag++;
+    int r = channel_try(&f->store, GB_MSG_APPEND, *ret_tag, what, body->data, body->len);
+    what->quiet = r == 0;
     return r;
 }
 
@@ -72,6 +86,11 @@ void audit_received(struct channel *ch, struct gb_msg *msg)
     while (*p && (*p)->tag != msg->tag)
         p = &(*p)->next;
     struct audit_wait *wait = *p;
+    const struct gb_msg_ack *ack = msg->body;
+    if (!wait && msg->kind == GB_MSG_ACK && ack->err.code != GB_ERR_NONE) {
+        call_unrecorded(f, msg->tag, &ack->err);
+        return;
+    }
     if (!wait || (msg->kind == GB_MSG_ROW && !wait->row) || (msg->kind == GB_MSG_USAGE && !wait->usage))
         front_fail("the store answered a question that nobody asked");
     if (msg->kind == GB_MSG_ROW) {

@@ -21,6 +21,10 @@ int audit_append(struct front *f, struct audit_wait *wait, enum gb_record_kind k
 /* The same for a record that counts: what->tool, calls and cpu_us say what it adds to the day's usage. */
 int audit_append_use(struct front *f, struct audit_wait *wait, const struct gb_msg_append *what,
                      const struct gb_buf *body);
+/* A record that nobody waits for; call_unrecorded is called if it cannot be stored. It is with the store
+ * before anything that is sent to others later. 0, -ENOMEM, or -EAGAIN: then it is not. */
+int audit_append_quiet(struct front *f, struct gb_msg_append *what, const struct gb_buf *body,
+                       uint64_t *ret_tag);
 int audit_find(struct front *f, struct audit_wait *wait, const char *id, const char *principal,
                int64_t before, unsigned most);
 int audit_find_usage(struct front *f, struct audit_wait *wait, int64_t day);

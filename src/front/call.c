@@ -241,20 +241,26 @@ void call_stop_waiting(struct front *f)
     }
 }
 
+/* Not recorded, so not run; and there is no intent that an outcome could belong to. */
+static void end_unrecorded(struct call *call, const struct gb_err *err)
+{
+    struct conn *c = call->conn;
+    gb_log(GB_LOG_ERROR, "intent not recorded", GB_S("id", call->id), GB_S("error", err->text));
+    if (c)
+        reply_later(c, err, 5);
+    sched_release(call);
+    budget_undo(call);
+    call_free(call);
+    if (c)
+        conn_advance(c);
+}
+
 static void intent_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
 {
     struct call *call = GB_OWNER(wait, struct call, wait);
     note_ack(call->front, ack);
     if (ack->err.code != GB_ERR_NONE) {
-        /* Not recorded, so not run; and there is no intent that an outcome could belong to. */
-        struct conn *c = call->conn;
-        gb_log(GB_LOG_ERROR, "intent not recorded", GB_S("id", call->id), GB_S("error", ack->err.text));
-        if (c)
-            reply_later(c, &ack->err, 5);
-        budget_undo(call);
-        call_free(call);
-        if (c)
-            conn_advance(c);
+        end_unrecorded(call, &ack->err);
         return;
     }
     if (call->decision == CALL_BLOCK || call->cancelled)
@@ -307,10 +313,33 @@ static void probe_ran(struct call *call, const struct gb_err *err)
     } while (c);
 }
 
+void call_unrecorded(struct front *f, uint64_t tag, const struct gb_err *err)
+{
+    struct call *call = f->calls;
+    const struct gb_msg_ack ack = {.err = *err};
+    note_ack(f, &ack);
+    while (call && !(call->unawaited && call->intent_tag == tag))
+        call = call->next;
+    if (!call || call->state == CALL_OUTCOME)
+        return;
+    if (call->state != CALL_RUNNING) {
+        end_unrecorded(call, err);
+        return;
+    }
+    call->unrecorded = true;
+    call->err = *err;
+    run_cancel(call);
+}
+
 void call_ran(struct call *call, const struct gb_err *err)
 {
+    /* The launch could not be recorded: was it the intent already? That was told before. */
+    if (call->unawaited && err->code == GB_ERR_AUDIT)
+        channel_read(&call->front->store);
     if (call->probe)
         probe_ran(call, err);
+    else if (call->unrecorded)
+        end_unrecorded(call, &call->err);
     else if (err->code != GB_ERR_NONE)
         fail(call, err);
     else {
@@ -479,10 +508,13 @@ void call_begin(struct conn *c, const char *route)
     c->call = call;
     call->timer.fire = timer_fired;
     call->wait.done = intent_done;
+    call->unawaited = call_is_boxed(call) && call->decision == CALL_ALLOW && call->stream == STREAM_NONE;
     if (record_intent(call)) {
         gb_err_set(&err, GB_ERR_AUDIT, ENOMEM, "record the call");
         budget_undo(call);
         refuse(call, &err, 1);
+    } else if (call->unawaited) {
+        go_on(call);
     }
 }
 

@@ -67,6 +67,10 @@ struct call {
     size_t sent[2];    /* bytes of each stream that went into events */
 
     struct audit_wait wait;
+    /* The answer to the intent is not waited for: the store has it before the launcher's own record, and
+     * without that one nothing is run. */
+    bool unawaited, unrecorded; /* and it could not be stored */
+    uint64_t intent_tag;
     struct gb_timer timer; /* waited long enough; or time for a sign of life */
     struct idem_entry *idem;
     int64_t start_us;
@@ -89,6 +93,8 @@ void call_client_left(struct call *call);
 void call_client_reads(struct call *call);
 void call_output(struct call *call);
 void call_ran(struct call *call, const struct gb_err *err);
+/* An intent that was not waited for could not be stored. */
+void call_unrecorded(struct front *f, uint64_t tag, const struct gb_err *err);
 /* A slot is free: from sched.c. */
 void call_start(struct call *call);
 

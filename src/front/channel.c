@@ -78,6 +78,21 @@ int channel_open(struct channel *ch, struct gb_loop *loop, int fd, const char *p
     return gb_loop_watch(loop, &ch->source, EPOLLIN);
 }
 
+void channel_read(struct channel *ch)
+{
+    ready(&ch->source, 0);
+}
+
+int channel_try(struct channel *ch, enum gb_msg_kind kind, uint64_t tag, const void *body, const void *tail,
+                size_t tail_bytes)
+{
+    int r = ch->queue ? -EAGAIN : gb_msg_send(ch->source.fd, kind, tag, body, tail, tail_bytes, NULL, 0);
+    if (!r || r == -EAGAIN)
+        return r;
+    ch->broken(ch, strerrordesc_np(-r));
+    return 0;
+}
+
 int channel_send(struct channel *ch, enum gb_msg_kind kind, uint64_t tag, const void *body, const void *tail,
                  size_t tail_bytes, const int *fds, unsigned fd_count)
 {

@@ -21,3 +21,8 @@ int channel_open(struct channel *ch, struct gb_loop *loop, int fd, const char *p
 /* Takes over the descriptors, whatever comes of it. -ENOMEM or 0: later trouble is told by `broken`. */
 int channel_send(struct channel *ch, enum gb_msg_kind kind, uint64_t tag, const void *body, const void *tail,
                  size_t tail_bytes, const int *fds, unsigned fd_count);
+/* The same without a queue and without descriptors: -EAGAIN if it cannot be sent at once. */
+int channel_try(struct channel *ch, enum gb_msg_kind kind, uint64_t tag, const void *body, const void *tail,
+                size_t tail_bytes);
+/* Takes what has come by now, before the loop tells. */
+void channel_read(struct channel *ch);

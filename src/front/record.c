@@ -2,6 +2,7 @@
 
 #include "front/approval.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,28 +74,35 @@ static void outcome_text(const struct call *call, struct gb_buf *out)
     gb_json_close(&j, '}');
 }
 
-static int append(struct call *call, enum gb_record_kind kind, uint32_t calls, int64_t cpu_us,
-                  const struct gb_buf *body)
+static struct gb_msg_append describe(const struct call *call, enum gb_record_kind kind, uint32_t calls,
+                                     int64_t cpu_us)
 {
     struct gb_msg_append what = {.kind = kind, .calls = calls, .cpu_us = cpu_us};
     snprintf(what.id, sizeof(what.id), "%s", call->id);
     snprintf(what.principal, sizeof(what.principal), "%s", call->principal);
     if (calls || cpu_us)
         snprintf(what.tool, sizeof(what.tool), "%s", call->tool->name);
-    return audit_append_use(call->front, &call->wait, &what, body);
+    return what;
 }
 
 /* A call that a budget was taken for counts from here on, restart or not. */
 int record_intent(struct call *call)
 {
     AUTO_BUF body = {.max = RECORD_MOST};
+    struct gb_msg_append what = describe(call, GB_RECORD_INTENT, call->budgeted ? 1 : 0, 0);
     intent_text(call, &body);
-    return append(call, GB_RECORD_INTENT, call->budgeted ? 1 : 0, 0, &body);
+    int r = call->unawaited ? audit_append_quiet(call->front, &what, &body, &call->intent_tag) : -EAGAIN;
+    if (r != -EAGAIN)
+        return r;
+    call->unawaited = false;
+    return audit_append_use(call->front, &call->wait, &what, &body);
 }
 
 int record_outcome(struct call *call)
 {
     AUTO_BUF body = {.max = RECORD_MOST};
+    const struct gb_msg_append what =
+            describe(call, GB_RECORD_OUTCOME, 0, call->budgeted ? call->result.usage.cpu_us : 0);
     outcome_text(call, &body);
-    return append(call, GB_RECORD_OUTCOME, 0, call->budgeted ? call->result.usage.cpu_us : 0, &body);
+    return audit_append_use(call->front, &call->wait, &what, &body);
 }

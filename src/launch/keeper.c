@@ -22,11 +22,10 @@
 
 #define BASE_ENV 16 /* room for gb_spec_env */
 /* Where nobody follows the output as it comes, it is left in the pipes until it is much or the program takes
- * long: most have ended by then. Who fills a pipe waits until the next look. */
-#define UNREAD_LOOK_US 2000
-#define UNREAD_LOOKS   10
-#define UNREAD_BYTES   32768
-#define KEEPER_NAME    "glovebox-keeper"
+ * long: most have ended by then. Who fills a pipe waits until somebody looks. */
+#define UNREAD_US    20000
+#define UNREAD_BYTES 32768
+#define KEEPER_NAME  "glovebox-keeper"
 
 /* What the keeper works on. Static: it has one run, and its pages cost nothing before they are touched. */
 struct keeper {
@@ -37,7 +36,6 @@ struct keeper {
     struct gb_spec spec;
     struct gb_result result;
     int out[2]; /* reading ends of the output, until the front has them; -1 */
-    int looks;  /* at them */
 };
 
 void gb_keeper_spec(const struct gb_run *run, struct gb_spec *ret_spec)
@@ -220,13 +218,13 @@ static void tell_output(struct keeper *k)
         (void)gb_run_tell_output(k->run, k->out);
 }
 
-static bool look_at_output(void *context)
+static bool look_at_output(void *context, bool overdue)
 {
     struct keeper *k = context;
     int bytes[2] = {0};
     for (int i = 0; i < 2; i++)
         (void)ioctl(k->out[i], FIONREAD, &bytes[i]);
-    if (++k->looks < UNREAD_LOOKS && bytes[0] < UNREAD_BYTES && bytes[1] < UNREAD_BYTES)
+    if (!overdue && bytes[0] < UNREAD_BYTES && bytes[1] < UNREAD_BYTES)
         return false;
     tell_output(k);
     return true;
@@ -235,8 +233,7 @@ static bool look_at_output(void *context)
 /* The front gets the reading ends: at once if it follows; else when there is need, or with the end. */
 static void hand_out_output(struct keeper *k)
 {
-    k->looks = 0;
-    k->spec.late_us = UNREAD_LOOK_US;
+    k->spec.late_us = UNREAD_US;
     k->spec.late_context = k;
     if (k->run->ask.flags & GB_RUN_FOLLOWED)
         tell_output(k);

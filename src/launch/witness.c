@@ -4,11 +4,12 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "base/sha256.h"
+#include "base/text.h"
 #include "launch/keeper.h"
 #include "wire/payload.h"
 
 #include <errno.h>
-#include <sha2.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -21,24 +22,25 @@
 /* Of the sealed bytes themselves: what the keeper will read is what was recorded. */
 static int hash_payload(int fd, uint64_t bytes, char *ret_hex)
 {
-    SHA2_CTX ctx;
-    uint8_t chunk[HASH_CHUNK];
-    SHA256Init(&ctx);
+    struct gb_sha256 ctx;
+    uint8_t chunk[HASH_CHUNK], digest[GB_SHA256_BYTES];
+    gb_sha256_init(&ctx);
     for (uint64_t at = 0; at < bytes;) {
         ssize_t n = pread(fd, chunk, sizeof(chunk), (off_t)at);
         if (n <= 0)
             return n < 0 ? -errno : -EIO;
-        SHA256Update(&ctx, chunk, (size_t)n);
+        gb_sha256_add(&ctx, chunk, (size_t)n);
         at += (uint64_t)n;
     }
-    SHA256End(&ctx, ret_hex);
+    gb_sha256_end(&ctx, digest);
+    gb_text_hex(digest, sizeof(digest), ret_hex);
     return 0;
 }
 
 static void write_record(const struct gb_run *run, const char *payload_hash, struct gb_buf *out)
 {
     struct gb_spec spec;
-    char policy[SHA256_DIGEST_STRING_LENGTH];
+    char policy[2 * GB_SHA256_BYTES + 1];
     gb_keeper_spec(run, &spec);
     gb_native_hash_policy(&spec, policy);
     struct gb_json j = {.out = out, .first = true};
@@ -53,7 +55,7 @@ static void write_record(const struct gb_run *run, const char *payload_hash, str
 
 int gb_witness_tell(struct gb_witness *w, struct gb_run *run, struct gb_err *err)
 {
-    char hash[SHA256_DIGEST_STRING_LENGTH], text[RECORD_BYTES];
+    char hash[2 * GB_SHA256_BYTES + 1], text[RECORD_BYTES];
     /* A buffer that never grows: it has its size from the start. */
     struct gb_buf record = {.data = text, .size = sizeof(text), .max = sizeof(text) - 1};
     int r = gb_payload_check(run->fd[GB_RUN_PAYLOAD], run->ask.payload_bytes, err);

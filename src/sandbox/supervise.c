@@ -167,9 +167,8 @@ static void look_at_clocks(struct run *run)
     const int64_t now = gb_clock_us();
     if (GB_WALL("deadline") && now >= run->deadline_us)
         stop(run, &timed_out);
-    if (now >= run->late_us)
-        run->late_us = run->box->spec->late(run->box->spec->late_context) ? INT64_MAX
-                                                                          : now + run->box->spec->late_us;
+    if (run->late_us < INT64_MAX && run->box->spec->late(run->box->spec->late_context, now >= run->late_us))
+        run->late_us = INT64_MAX;
     if (run->box->cgroup.version && now >= run->cpu_look_us)
         look_at_cpu(run, now);
     if (run->box->cgroup.version && now >= run->memory_look_us)

@@ -50,7 +50,9 @@ struct gb_spec {
     int out_fd[2]; /* pipes that become the program's stdout and stderr, read by somebody else; they
                     * stay the caller's. -1, both: we make them and collect what comes */
     int cancel_fd; /* readable means: the caller wants no more; -1 for none */
-    bool (*late)(void *context); /* while the program runs, called every late_us until true; or NULL */
+    /* Called whenever the program is looked after, at the latest after late_us (`overdue`), until it returns
+     * true; or NULL. */
+    bool (*late)(void *context, bool overdue);
     void *late_context;
     int64_t late_us;
     struct gb_limits limits;

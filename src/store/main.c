@@ -2,7 +2,9 @@
  *
  * The front and the launcher send records; all that have arrived by the time it looks are written together,
  * to the journal or in one transaction, and then each is acknowledged. Until then nothing is promised; if it
- * fails, each is told why, and the next batch tries anew. It is confined to one directory before it opens the
+ * fails, each is told why, and the next batch tries anew. What the front has sent before the launcher was
+ * asked is read before what the launcher sends then: an intent that nobody waits for is stored, or refused,
+ * before its launch is acknowledged. It is confined to one directory before it opens the
  * database, and interprets nothing in the records.
  *
  * It ends when the supervisor says so or is gone, with everything stored that has arrived. */
@@ -40,11 +42,14 @@ static struct store {
     struct gb_timer turn, sweep, settle, tidy;
     struct gb_peer peers[PEERS];
     struct gb_ledger ledger;
-    size_t turns;
     unsigned batch; /* records of this turn */
     bool open;      /* a transaction is */
     bool refusing;  /* the last batch could not be stored: say so once */
     struct gb_err batch_err;
+    /* Calls whose intents nobody waits for, and which could not be stored: they must not be launched. What is
+     * in between are those of this batch. */
+    char lost[GB_BATCH][GB_ID_BYTES];
+    size_t lost_end, lost_next;
     struct gb_msg msg;
 } s = {
         .control = {.fd = GB_CONTROL},
@@ -87,6 +92,14 @@ static void set_timer(struct gb_timer *timer, int64_t from_now_us)
 
 /* --- one turn: read, commit, answer --- */
 
+static bool is_lost(const char *id)
+{
+    for (size_t i = s.lost_end < GB_BATCH ? 0 : s.lost_end - GB_BATCH; i < s.lost_end; i++)
+        if (!strcmp(s.lost[i % GB_BATCH], id))
+            return true;
+    return false;
+}
+
 static void take_append(struct gb_peer *p)
 {
     const struct gb_msg_append *append = s.msg.body;
@@ -101,6 +114,8 @@ static void take_append(struct gb_peer *p)
                                          .cpu_us = append->cpu_us};
     if (append->kind >= GB_RECORD_KINDS || !(p->kinds >> append->kind & 1))
         broken(p, "it may not append records of this kind");
+    if (append->quiet > 1 || (append->quiet && append->kind != GB_RECORD_INTENT))
+        broken(p, "it must wait for the answer to records of this kind");
     if (!append->id[0])
         broken(p, "its record names no call");
     if (append->tool[0] &&
@@ -108,11 +123,14 @@ static void take_append(struct gb_peer *p)
         broken(p, "its record adds to the day's usage what no call can use");
     int64_t seq = 0;
     int r = 0;
-    if (!s.batch_err.code && !s.open) {
+    const bool refused = append->kind == GB_RECORD_LAUNCH && is_lost(append->id);
+    if (append->quiet)
+        memcpy(s.lost[s.lost_next++ % GB_BATCH], append->id, GB_ID_BYTES);
+    if (!refused && !s.batch_err.code && !s.open) {
         r = gb_ledger_begin(&s.ledger, &s.batch_err);
         s.open = !r;
     }
-    if (!s.batch_err.code) {
+    if (!refused && !s.batch_err.code) {
         r = gb_ledger_append(&s.ledger, &record, append->tool[0] ? &usage : NULL, &seq, &s.batch_err);
         s.open = !r;
         if (r == -EINVAL)
@@ -120,6 +138,8 @@ static void take_append(struct gb_peer *p)
     }
     check_damage(r, &s.batch_err);
     p->acks[p->ack_count].tag = s.msg.tag;
+    p->acks[p->ack_count].quiet = append->quiet;
+    p->acks[p->ack_count].refused = refused;
     p->acks[p->ack_count++].seq = seq;
     s.batch++;
 }
@@ -170,6 +190,10 @@ static void commit(void)
         check_damage(gb_ledger_commit(&s.ledger, &s.batch_err), &s.batch_err);
     }
     const bool failed = s.batch_err.code != GB_ERR_NONE;
+    if (failed)
+        s.lost_end = s.lost_next;
+    else
+        s.lost_next = s.lost_end;
     if (failed && !s.refusing)
         gb_log(GB_LOG_ERROR, "records cannot be stored, so calls are refused",
                GB_S("error", s.batch_err.text));
@@ -183,19 +207,20 @@ static void commit(void)
         set_timer(&s.tidy, QUIET_US);
 }
 
-/* Whoever still has answers to take is not read from, so a turn holds at most one batch. Returns whether
- * there was nothing to do. */
+/* The front first: what it has sent before it asked the launcher is there when the launcher's record is.
+ * Whoever still has answers to take is not read from, so a turn holds at most one batch; and then the
+ * launcher, too, waits for the front. Returns whether there was nothing to do. */
 static bool turn(void)
 {
-    bool was_busy[PEERS], idle = true;
+    bool was_busy[PEERS], idle = true, held = false;
     s.batch = 0;
     s.batch_err = (struct gb_err){0};
-    s.turns++;
-    for (size_t k = 0; k < PEERS; k++) {
-        const size_t i = (s.turns + k) % PEERS; /* nobody is always first */
+    s.peers[FRONT].ready |= s.peers[LAUNCH].ready;
+    for (size_t i = 0; i < PEERS; i++) {
         was_busy[i] = gb_peer_is_busy(&s.peers[i]);
-        if (!was_busy[i] && s.peers[i].ready)
+        if (!was_busy[i] && !held && s.peers[i].ready)
             read_from(&s.peers[i]);
+        held |= was_busy[i] || s.peers[i].finding;
         idle &= !was_busy[i] && !s.peers[i].finding;
     }
     commit();

@@ -26,7 +26,11 @@ static int send_acks(struct gb_peer *p)
 {
     for (; p->ack_at < p->ack_count; p->ack_at++) {
         const bool failed = p->ack_err.code != GB_ERR_NONE;
-        const struct gb_msg_ack ack = {.seq = failed ? 0 : p->acks[p->ack_at].seq, .err = p->ack_err};
+        if (p->acks[p->ack_at].quiet && !failed)
+            continue;
+        struct gb_msg_ack ack = {.seq = failed ? 0 : p->acks[p->ack_at].seq, .err = p->ack_err};
+        if (p->acks[p->ack_at].refused)
+            gb_err_set(&ack.err, GB_ERR_AUDIT, 0, "the intent of this call could not be stored");
         if (send_to(p, GB_MSG_ACK, p->acks[p->ack_at].tag, &ack, NULL, 0))
             return -EAGAIN;
     }

@@ -19,6 +19,8 @@ struct gb_peer {
     struct {
         uint64_t tag;
         int64_t seq;
+        bool quiet;   /* of interest only if it failed */
+        bool refused; /* whatever became of the others */
     } acks[GB_BATCH];
     unsigned ack_count, ack_at;
     struct gb_err ack_err;    /* of the batch that the acks are for */

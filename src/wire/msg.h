@@ -131,6 +131,8 @@ struct gb_msg_append {
     char id[GB_ID_BYTES];
     char principal[GB_PRINCIPAL];
     char tool[GB_TOOL_NAME]; /* "": nothing is added */
+    uint32_t quiet;          /* answer only if it cannot be stored */
+    uint32_t reserved;
 };
 
 struct gb_msg_ack {

@@ -13,13 +13,13 @@ import wire
 
 START, INTENT, LAUNCH, OUTCOME, LOST, RETENTION, APPROVAL = range(1, 8)
 UID = int(re.search(r"GB_UID_STORE +(\d+)U", (wire.SRC / "confine/confine.h").read_text()).group(1))
-APPEND, FIND, KEEP = struct.Struct("=IIq32s64s64s"), struct.Struct("=32s64sqII"), struct.Struct("=qqIIII128s")
+APPEND, FIND, KEEP = struct.Struct("=IIq32s64s64sII"), struct.Struct("=32s64sqII"), struct.Struct("=qqIIII128s")
 ENTRY = struct.Struct("=4sIqqqqIIIIII32s")  # of the journal
 ACK, ROW, USAGE = struct.Struct("=qiii24s480s4x"), struct.Struct("=qqII32s64s"), struct.Struct("=64s64sqqq")
 
 
-def append_body(kind, id, principal=b"", tool=b"", calls=0, cpu_us=0):
-    return APPEND.pack(kind, calls, cpu_us, id, principal, tool)
+def append_body(kind, id, principal=b"", tool=b"", calls=0, cpu_us=0, quiet=0):
+    return APPEND.pack(kind, calls, cpu_us, id, principal, tool, quiet, 0)
 
 
 def keep_body(seconds=0, bytes=0, sync_full=0, degraded=""):
@@ -45,9 +45,9 @@ class Channel:
     def send(self, kind, body=bytes(8), tag=0, fds=()):
         wire.send(self.sock, wire.message(kind, body, tag=tag), fds)
 
-    def append(self, kind, id, body='{"tool":"t","status":"success"}', principal="alice", tag=0, tool="", calls=0, cpu_us=0):
+    def append(self, kind, id, body='{"tool":"t","status":"success"}', principal="alice", tag=0, tool="", calls=0, cpu_us=0, quiet=0):
         body = body if isinstance(body, bytes) else body.encode()
-        self.send("APPEND", append_body(kind, id.encode(), principal.encode(), tool.encode(), calls, cpu_us) + body, tag)
+        self.send("APPEND", append_body(kind, id.encode(), principal.encode(), tool.encode(), calls, cpu_us, quiet) + body, tag)
 
     def find(self, id="", principal="", before=0, most=100, tag=0):
         self.send("FIND", FIND.pack(id.encode(), principal.encode(), before, most, 0), tag)

@@ -11,6 +11,7 @@ import time
 
 import pytest
 import store as driver
+import wire
 from store import APPROVAL, INTENT, LAUNCH, LOST, OUTCOME, RETENTION, START, Gone, Store, append_body, records, verify
 
 
@@ -85,9 +86,8 @@ def test_a_flood_is_stored_in_order(gb, folder, start):
         store.front.append(INTENT if i % 2 else OUTCOME, f"f{i // 2}", tag=i)
         if i % 3 == 0:
             store.launch.append(LAUNCH, f"f{i // 2}", tag=i)
-        if i % 500 == 499:
-            got += [store.front.ack() for _ in range(500)]
         if i % 300 == 299:
+            got += [store.front.ack() for _ in range(300)]
             launched += [store.launch.ack() for _ in range(100)]
     assert [tag for tag, _ in got] == list(range(3000)) and [tag for tag, _ in launched] == list(range(0, 3000, 3))
     numbers = [a["seq"] for _, a in got]
@@ -141,7 +141,7 @@ def test_an_older_database_is_taken_over(gb, folder, start):
     assert [r["id"] for r in records(folder)] == ["", "old", "", "new"]
 
 
-def test_who_does_not_read_waits_and_nobody_else(folder, start):
+def test_who_does_not_read_waits(folder, start):
     store = start()
     big = json.dumps({"x": "y" * 60_000})
     for i in range(200):
@@ -153,8 +153,6 @@ def test_who_does_not_read_waits_and_nobody_else(folder, start):
             store.front.find(most=1000)
             asked += 1
     assert asked < 100_000  # its socket is full of questions, and the store keeps none of the answers
-    for i in range(50):
-        assert store.launch.store(LAUNCH, f"l{i}") > 0
     with open(f"/proc/{store.process.pid}/statm") as f:
         assert int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") < 300 << 20
     store.front.sock.settimeout(20)
@@ -162,7 +160,39 @@ def test_who_does_not_read_waits_and_nobody_else(folder, start):
     assert len(store.front.rows()) == 200
 
 
+def test_the_launcher_does_not_overtake_the_front(folder, start):
+    """What the front has sent before it asked for a box is stored before the launcher is told that it may start it."""
+    store = start()
+    big = json.dumps({"x": "y" * 60_000})
+    for i in range(200):
+        assert store.front.store(OUTCOME, f"big{i}", big) > 0
+    for _ in range(2):
+        store.front.find(most=1000)  # it does not read the answers, and what comes behind waits
+    store.front.append(INTENT, "call", quiet=1)
+    store.launch.append(LAUNCH, "call")
+    with pytest.raises(TimeoutError):
+        wire.receive(store.launch.sock, 0.5)
+    for _ in range(2):
+        assert len(store.front.rows()) == 200
+    assert store.launch.ack()[1]["error"] == "NONE"
+    store.stop()
+    assert [(r["kind"], r["id"]) for r in records(folder)][-2:] == [(INTENT, "call"), (LAUNCH, "call")]
+
+
+def test_a_quiet_intent_is_answered_only_if_it_fails(folder, start):
+    store = start()
+    for i in range(50):
+        store.front.append(INTENT, f"q{i}", quiet=1, tag=1000 + i)
+        store.launch.append(LAUNCH, f"q{i}", tag=i)
+        assert store.launch.ack()[0] == i
+    assert store.front.store(OUTCOME, "q0", tag=7) > 100  # no other answer comes before this one's
+    store.stop()
+    assert [r["kind"] for r in records(folder)][1:101] == [INTENT, LAUNCH] * 50
+
+
 WRONG = {
+    "an outcome that it does not wait for": lambda s: s.front.append(OUTCOME, "x", quiet=1),
+    "a quietness that is none": lambda s: s.front.append(INTENT, "x", quiet=2),
     "a launch from the front": lambda s: s.front.append(LAUNCH, "x"),
     "a start from the front": lambda s: s.front.append(START, "x"),
     "a lost call from the front": lambda s: s.front.append(LOST, "x"),
@@ -350,11 +380,17 @@ def test_a_full_disk_refuses_and_recovers(gb, folder, small_disk):
     for _ in range(20):  # it goes on refusing, and does not go away
         store.front.append(OUTCOME, "again", big)
         assert store.front.ack()[1]["error"] == "AUDIT"
+    store.front.append(INTENT, "unheard", big, quiet=1, tag=77)
+    assert store.front.ack() == (77, {**refused, "text": refused["text"]})
     store.front.find(most=3)
     assert len(store.front.rows()) == 3
     os.unlink(f"/proc/{small_disk}/cwd/ballast")
     for i in range(5):
         stored.append(store.front.store(OUTCOME, f"later{i}", big))
+    store.launch.append(LAUNCH, "unheard")  # its intent was not stored, so it must not be started
+    answer = store.launch.ack()[1]
+    assert answer["error"] == "AUDIT" and "intent" in answer["text"] and answer["seq"] == 0
+    stored.append(store.launch.store(LAUNCH, "later0"))
     assert stored == list(range(stored[0], stored[0] + len(stored)))  # no hole
     log = store.stop()
     subprocess.run(["cp", "-a", f"/proc/{small_disk}/cwd/.", folder], check=True)

@@ -19,7 +19,7 @@ SEALS = 1 | 2 | 4 | 8  # SEAL, SHRINK, GROW, WRITE
 F_ADD_SEALS = 1033
 ARG, ENV, OUTPUT, NAME, DATA, PROGRAM, SKIPPED = range(1, 8)
 PROBE, START_CODE, FOLLOWED = 1, 2, 4
-APPEND = struct.Struct("=IIq32s64s64s")  # kind, calls, cpu_us, id, principal, tool; a record's JSON follows
+APPEND = struct.Struct("=IIq32s64s64sII")  # kind, calls, cpu_us, id, principal, tool, quiet; a record's JSON follows
 POOLS = int(re.search(r"^#define GB_POOLS\s+(\d+)", (SRC / "spec/pool.h").read_text(), re.M)[1])
 ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 ERRORS = ["NONE", *re.findall(r"^GB_ERROR\((\w+),", (SRC / "base/err.def").read_text(), re.M)]
