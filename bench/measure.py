@@ -37,7 +37,7 @@ def calls(able, programs, turns, clients, seconds, note):
 def rhythm(able, programs, turns, seconds, note):
     """{program: {subject: row}}: one client that makes a pause after each call, as an agent does."""
     result = {}
-    for name in ("true", "python"):
+    for name in ("true", "python", "sh", "node"):
         if name in programs:
             note(f"{programs[name].title}, {PAUSE_MS} ms between calls")
             result[name] = note_ratios(turns.take(able[name], name, programs[name], 1, seconds, PAUSE_MS))
