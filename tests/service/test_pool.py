@@ -457,7 +457,7 @@ def interpreter_of(pid):
 
 def victims(s, name):
     pool = s.pool()
-    by_python = {z: "python" in pathlib.Path(f"/proc/{z}/cmdline").read_bytes().decode() for z in pool["zygotes"]}
+    by_python = {z: "python" in pathlib.Path(f"/proc/{z}/cmdline").read_bytes().decode().split("\0")[0].rpartition("/")[2] for z in pool["zygotes"]}
     parents = {pid: conftest.stat_of(pid)[2] for pid in pool["boxes"]}
     python_boxes = [pid for pid in pool["boxes"] if by_python.get(parents[pid])]
     plain_boxes = [pid for pid in pool["boxes"] if not by_python.get(parents[pid])]
