@@ -321,6 +321,7 @@ def life(slot, modules):
         for sample in SAMPLES * TIMES:
             yield _glovebox.script, SCRIPT, {"__name__": "__main__", "__builtins__": builtins}, sample, None
             drain()
+        yield (bool,)  # with this, what became of the last one is let go of: not in each box
         know_rules()
         tell_what_is_usual()
         for _ in range(TIMES):
