@@ -123,8 +123,10 @@ long gb_init_spawn(char **argv, char **env, int words)
         channel = gb_call(__NR_fcntl, GB_INIT_CHANNEL, F_DUPFD_CLOEXEC, GB_INIT_CONTROL + 1, 0, 0);
         if (waits)
             gb_init_give_back();
-        if (words >= 0)
+        if (words >= 0) { /* it is not to see the directory of the call before that has its files */
+            gb_call(__NR_chdir, (long)"/", 0, 0, 0, 0);
             gb_call(__NR_dup3, words, GB_INIT_CHANNEL, 0, 0, 0);
+        }
         gb_call(__NR_close_range, words >= 0 ? GB_INIT_WORDS : GB_INIT_CHANNEL, GB_INIT_CONTROL, 0, 0, 0);
         tell(GB_REPORT_EXEC_FAILED, execute(argv, env));
         gb_init_quit(127);
