@@ -68,6 +68,8 @@ UNFILLED = []  # the namespace of a script, if it is to be filled in its own pro
 PAGES = [b""]  # for touch
 PAGE, WORD, LARGEST, MOST_PAGES = os.sysconf("SC_PAGE_SIZE"), 8 if sys.maxsize >> 32 else 4, 64 << 20, 1 << 16
 STACK = 256 << 20  # where there is no limit
+POOL, POOL_HEAD, MOST_HOLES = 1 << 14 if sys.version_info >= (3, 10) else 1 << 12, 48, 1 << 12
+FILLING = []
 KNOWN = [b"", None]  # rules as a text, and what configure makes of it
 
 
@@ -160,6 +162,21 @@ def rules_of(text):
     return configure(text.decode())
 
 
+def fill_holes():
+    """Takes what is free between objects of the zygote, for ever: a box that used it would have to copy the page. From then on objects are made
+    in memory that nobody has, next to each other. A block at the beginning of a pool is one from a pool that was empty."""
+    for size in range(48, 513, 16):
+        for _ in range(MOST_HOLES):
+            FILLING.append(bytes(size - 33))  # that many bytes with the object's head
+            if id(FILLING[-1]) % POOL == POOL_HEAD:
+                del FILLING[-1]
+                break
+        else:
+            FILLING.clear()  # there are no pools, but another allocator
+            return
+    _glovebox.fill_holes()
+
+
 def settle(modules, directories):
     """Leaves sys as it was, and every object where no collection finds it: memory that nobody writes to stays shared."""
     for name in set(sys.modules).difference(modules):
@@ -170,6 +187,7 @@ def settle(modules, directories):
         if hasattr(sys, name):
             delattr(sys, name)
     gc.collect()
+    fill_holes()
     gc.freeze()
 
 

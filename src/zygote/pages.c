@@ -17,6 +17,11 @@
 #endif
 #define HUGE_PAGE ((uintptr_t)2 << 20)
 
+#define STRETCH    ((size_t)96 << 10) /* less than what malloc() maps by itself */
+#define ARENA      ((size_t)64 << 20)
+#define CACHED     1032
+#define HOLES_MOST 256
+
 /* NOLINTBEGIN(performance-no-int-to-ptr): addresses come from /proc, as numbers */
 /* touch(ranges): pages that a script will need, whatever it is. Copied or mapped before the call comes they
  * cost the same, but nobody waits. `ranges` has pairs of addresses as machine words; the end of one that is
@@ -35,6 +40,27 @@ static PyObject *touch(PyObject *module, PyObject *ranges)
         madvise((void *)range[0], (range[1] & ~(uintptr_t)1) - range[0],
                 range[1] & 1 ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     }
+    Py_RETURN_NONE;
+}
+
+/* fill_holes(): the same that zygote.py does for small objects, for the C library's own memory: whatever is
+ * free between blocks in use is taken, for ever, and a stretch that nobody has used is left free. */
+static PyObject *fill_holes(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    char *stretch = malloc(STRETCH);
+    for (size_t size = STRETCH / 2; stretch && size >= 24; size -= size > 2048 ? size / 16 : 16)
+        for (int i = 0; i < HOLES_MOST; i++) {
+            char *block = malloc(size);
+            if (block > stretch &&
+                (size_t)(block - stretch) < ARENA) { /* behind it is nothing but new memory */
+                if (size > CACHED) /* or it would be kept for the next of its size, one here, one there */
+                    free(block);
+                break;
+            }
+        }
+    free(stretch);
     Py_RETURN_NONE;
 }
 
@@ -149,6 +175,7 @@ static PyObject *huge_code(PyObject *module, PyObject *none)
 int gb_pages_add(PyObject *module)
 {
     static PyMethodDef methods[] = {{"touch", touch, METH_O, "touch(ranges)"},
+                                    {"fill_holes", fill_holes, METH_NOARGS, "fill_holes()"},
                                     {"huge_code", huge_code, METH_NOARGS, "huge_code()"},
                                     {0}};
     return PyModule_AddFunctions(module, methods);
