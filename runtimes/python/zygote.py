@@ -357,6 +357,7 @@ def life(slot, modules):
     else:
         fill_main(space)
     _glovebox.huge_code()
+    _glovebox.huge_data()
     PAGES[0] = find_pages()
     call = _glovebox.wait(ready)
     if call:
