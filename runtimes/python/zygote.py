@@ -285,8 +285,6 @@ def is_shadowed():
 
 def become(argv, env, text, files, is_usual):
     """Everything between a call that is not like most and its script. `text` has the rules, or is None."""
-    if text is None and FRONT[0] in env:
-        raise ValueError("there are no rules")
     packages = adapt(argv, env, text) if not is_usual or PRELOADED and is_shadowed() else False
     if text is not None:
         rules, modules, builtins = rules_of(text)

@@ -147,7 +147,7 @@ static struct {
         size_t len;
         uint32_t number;
     } script, rules;
-    int is_told; /* there is an interpreter that waits for its words */
+    int is_screened; /* by the interpreter that waits */
 } call;
 
 /* A descriptor that tells of children that have ended; the program itself is not to have them blocked. */
@@ -211,9 +211,10 @@ static int receive(int *fds)
         n = gb_call(__NR_recvmsg, GB_INIT_CHANNEL, (long)&msg, 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
     } while (n == -EINTR);
     const size_t head = offsetof(__typeof__(control), fd);
-    if (n != 1 || word != GB_GO_START || msg.control_len < head || control.level != SOL_SOCKET ||
-        control.type != SCM_RIGHTS)
+    if (n != 1 || (word != GB_GO_START && word != GB_GO_SCREENED) || msg.control_len < head ||
+        control.level != SOL_SOCKET || control.type != SCM_RIGHTS)
         gb_init_quit(1);
+    call.is_screened = word == GB_GO_SCREENED;
     const int count = (int)((control.len - head) / sizeof(int));
     for (int i = 0; i < count; i++)
         fds[i] = control.fd[i];
@@ -310,14 +311,13 @@ static int hold_file(const char *name, char *data, size_t len)
     return 1;
 }
 
-/* The script comes last, as if it had been moved to its place; without rules it stays out. */
+/* The script comes last, as if it had been moved to its place. Without rules nothing runs. */
 static void put_script(void)
 {
     static char name[] = "main.py";
-    if (!call.script.data != !call.rules.data)
+    if (!call.script.data || !call.rules.data)
         fail_file(GB_PAYLOAD_ITSELF, EINVAL);
-    if (call.script.data)
-        take_file(name, call.script.data, call.script.len, 0644, call.script.number);
+    take_file(name, call.script.data, call.script.len, 0644, call.script.number);
 }
 
 /* One item. False: it is not what it should be. */
@@ -335,7 +335,7 @@ static int take_item(uint32_t kind, char *data, size_t len, char **name)
     else if (kind == GB_ITEM_NAME && is_inside(data))
         *name = data;
     else if (!text) {
-        if (!call.is_told || !hold_file(*name, data, len))
+        if (!call.is_screened || !hold_file(*name, data, len))
             take_file(*name, data, len, kind == GB_ITEM_PROGRAM ? 0755 : 0644, call.items);
         call.items++;
         *name = NULL;
@@ -465,7 +465,6 @@ void gb_init_wait(void)
 long gb_init_await(char **env, const struct gb_init_waiting *waiting)
 {
     int fds[GB_GO_PAYLOADS];
-    call.is_told = waiting != NULL;
     if (waiting) {
         const long children = watch_children();
         await_word(children, waiting);
@@ -474,7 +473,8 @@ long gb_init_await(char **env, const struct gb_init_waiting *waiting)
     const int count = receive(fds);
     for (int i = 0; i < count; i++)
         take_payload(fds[i]);
-    put_script();
+    if (call.is_screened)
+        put_script();
     if (!call.argc)
         fail_file(GB_PAYLOAD_ITSELF, EINVAL);
     make_env(env);

@@ -491,13 +491,11 @@ def test_files_of_a_cold_start_may_be_there(screened):
     assert (done.status, done.out, done.error) == (0, b"['main.py']\n", b"")
 
 
-@pytest.mark.parametrize("damage", ["no script", "no rules", "bad rules", "a directory in place of the script"])
+@pytest.mark.parametrize("damage", ["no script", "bad rules", "a directory in place of the script"])
 def test_start_up_code_that_fails_runs_nothing(screened, damage):
     files = {".glovebox/main.py": "print('ran')", ".glovebox/start.txt": screened.rules(())}
     if damage == "no script":
         del files[".glovebox/main.py"]
-    elif damage == "no rules":
-        del files[".glovebox/start.txt"]
     elif damage == "bad rules":
         files[".glovebox/start.txt"] = "R x y\n"
     else:
