@@ -69,7 +69,7 @@ function readWords() {
   words.pop();
   if (!words.length)
     process.reallyExit(1);
-  const count = Number(words.shift());
+  const count = parseInt(words.shift(), 10);
   return { argv: words.slice(0, count), env: words.slice(count).map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]) };
 }
 

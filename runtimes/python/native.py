@@ -11,7 +11,7 @@ import time
 BOX = __file__.rpartition("/")[0]
 HOME = BOX + "/.glovebox"
 SCRIPT = BOX + "/main.py"
-BOX_BYTES, HOME_BYTES, SCRIPT_BYTES = map(os.fsencode, (BOX, HOME, SCRIPT))
+SCRIPT_BYTES = os.fsencode(SCRIPT)
 # Arguments and environment that the interpreter was started with.
 ARGUMENTS = getattr(sys, "orig_argv", [sys.executable] + sys.argv)  # before 3.10 only a guess, with which no call agrees
 ENVIRONMENT = [os.fsdecode(name + b"=" + value) for name, value in os.environb.items()]

@@ -1,7 +1,7 @@
 """What runs in the box before the first instruction of a Python script.
 
-It reads the script, asks the rules, writes the report to stderr, and takes away every trace of itself. Then the script is moved
-to where the interpreter looks for it. If anything fails on the way, the script stays where nobody looks.
+It reads the script, asks the rules, writes the report to stderr, and takes away every trace of itself. Where an interpreter has
+just been started, the script is then moved to where that looks for it. If anything fails on the way, it stays where nobody looks.
 
 Two files end it, each of which says where it is (HOME, BOX, SCRIPT): cold.py, for an interpreter that has just been started, and
 zygote.py, for one that was waiting.
@@ -343,6 +343,14 @@ def restrict(modules, builtins):
         hide(builtins)
 
 
+def withdraw():
+    """The script, if it is in its place already: what may not run is not among the files that a call brings back."""
+    try:
+        posix.unlink(SCRIPT)
+    except OSError:
+        pass
+
+
 def examine(rules, source, files):
     """Looks at the script and the files that came with it, and reports. Does not return if the script may not run."""
     hits, error = look(rules, source)
@@ -351,6 +359,7 @@ def examine(rules, source, files):
     blocked = any(rules.block[rule] for rule in hits) if hits else False
     report(hits, blocked)
     if blocked:
+        withdraw()
         posix._exit(BLOCKED)
     if error and not (isinstance(error, SyntaxError) and is_text(source)):
         sys.excepthook(error.__class__, error, None)

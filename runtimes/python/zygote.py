@@ -68,6 +68,8 @@ UNFILLED = []  # the namespace of a script, if it is to be filled in its own pro
 PAGES = [b""]  # for touch
 PAGE, WORD, LARGEST, MOST_PAGES = os.sysconf("SC_PAGE_SIZE"), 8 if sys.maxsize >> 32 else 4, 64 << 20, 1 << 16
 STACK = 256 << 20  # where there is no limit
+POOL, POOL_HEAD, MOST_HOLES = 1 << 14 if sys.version_info >= (3, 10) else 1 << 12, 48, 1 << 12
+FILLING = []
 KNOWN = [b"", None]  # rules as a text, and what configure makes of it
 
 
@@ -139,6 +141,18 @@ def know_rules():
     KNOWN[:] = text, configure(text.decode())
 
 
+def words_of(*lists):
+    return b"".join(os.fsencode(word) + b"\0" for words in lists for word in words)
+
+
+def tell_what_is_usual():
+    """Tells words.c what most calls are like: with those Python has nothing to do."""
+    rules, modules, builtins = KNOWN[1]
+    known = KNOWN[0] if modules is None and not builtins else None
+    _glovebox.expect(len(ARGUMENTS), words_of(ARGUMENTS, ENVIRONMENT), words_of(FRONT), USER_SITE, SCRIPT_BYTES, bool(PRELOADED), known,
+                     words_of(sorted(rules.telling)), CLEAN)  # fmt: skip
+
+
 def rules_of(text):
     """What configure makes of it. Modules and built-ins come after the rules."""
     if text == KNOWN[0]:
@@ -146,6 +160,21 @@ def rules_of(text):
     if text.startswith((KNOWN[0] + b"M", KNOWN[0] + b"B")):
         return (KNOWN[1][0],) + configure(text[len(KNOWN[0]) :].decode())[1:]
     return configure(text.decode())
+
+
+def fill_holes():
+    """Takes what is free between objects of the zygote, for ever: a box that used it would have to copy the page. From then on objects are made
+    in memory that nobody has, next to each other. A block at the beginning of a pool is one from a pool that was empty."""
+    for size in range(48, 513, 16):
+        for _ in range(MOST_HOLES):
+            FILLING.append(bytes(size - 33))  # that many bytes with the object's head
+            if id(FILLING[-1]) % POOL == POOL_HEAD:
+                del FILLING[-1]
+                break
+        else:
+            FILLING.clear()  # there are no pools, but another allocator
+            return
+    _glovebox.fill_holes()
 
 
 def settle(modules, directories):
@@ -158,15 +187,17 @@ def settle(modules, directories):
         if hasattr(sys, name):
             delattr(sys, name)
     gc.collect()
+    fill_holes()
     gc.freeze()
 
 
-def rehearse(argv, env):
+def rehearse(words):
     """The way of most scripts, as far as it can be gone here."""
-    if not is_usual(argv, env, ()):
+    if _glovebox.take(words):
         return  # it would have to begin anew, as this very program
-    become(argv, env)
-    examine(KNOWN[1][0], SAMPLES[0], ())
+    _glovebox.is_clean(SAMPLES[0])
+    posix.write(2, CLEAN)
+    gc.enable()
     _glovebox.script(SCRIPT, {"__name__": "__main__", "__builtins__": builtins}, SAMPLES[0], None)
 
 
@@ -214,11 +245,12 @@ def find_pages():
 
 def pages_of_rehearsal():
     with_pipes()
-    arguments, environment = list(ARGUMENTS), list(ENVIRONMENT)
+    words = b"%d 0 1\0" % len(ARGUMENTS) + words_of(ARGUMENTS, ENVIRONMENT)
+    posix.kill(posix.getpid(), 0)  # or to look the two up would be part of what is rehearsed
     child = posix.fork()
     if not child:
         try:
-            rehearse(arguments, environment)
+            rehearse(words)
         finally:
             posix.kill(posix.getpid(), _signal.SIGSTOP)
     posix.waitpid(child, posix.WUNTRACED)
@@ -251,53 +283,50 @@ def is_shadowed():
     return any(top in PRELOADED and (not dot or rest.endswith(("py", "pyc", "so"))) for top, dot, rest in names)
 
 
-def is_usual(argv, env, front):
-    return _glovebox.is_usual(argv, env, ARGUMENTS, ENVIRONMENT, front, USER_SITE) and not (PRELOADED and is_shadowed())
-
-
-def become(argv, env):
-    """Everything between the call and its script."""
-    packages, given = False, _glovebox.take(HOME_BYTES)
-    if not is_usual(argv, env, FRONT if given else ()):
-        packages = adapt(argv, env, given)
-    if given:
-        text, source = given
+def become(argv, env, text, files, is_usual):
+    """Everything between a call that is not like most and its script. `text` has the rules, or is None."""
+    packages = adapt(argv, env, text) if not is_usual or PRELOADED and is_shadowed() else False
+    if text is not None:
         rules, modules, builtins = rules_of(text)
-        examine(rules, source, () if _glovebox.is_alone(BOX_BYTES, ".glovebox") else importable())
+        examine(rules, read(SCRIPT), () if files == 1 else [one for one in importable() if one[0] != "main.py"])
     if packages:
         add_user_packages()
-    if given:
+    if text is not None:
         restrict(modules, builtins)
-        if not _glovebox.place(HOME_BYTES, SCRIPT_BYTES):
-            remove_files()  # those of a cold start, which are not needed here
-            posix.rmdir(HOME)
-    gc.enable()
 
 
-def adapt(argv, env, is_screened):
-    """To a call that is not like most. Returns whether there are packages of the user's own."""
+def adapt(argv, env, text):
+    """To other arguments or variables. Returns whether there are packages of the user's own."""
     given = env
-    if is_screened:
+    if text is not None:
         env = [variable for variable in env if variable not in FRONT]
     if must_begin_anew(argv, env):
-        begin_cold(argv, given, is_screened)
+        begin_cold(argv, given, text)
     if env != ENVIRONMENT:
         set_environment(env)
     set_arguments(argv)
     packages = has_user_packages()
     if PRELOADED and (packages or is_shadowed()):
-        begin_cold(argv, given, is_screened)
+        begin_cold(argv, given, text)
     if not are_pipes():
         open_streams()
     return packages
 
 
-def begin_cold(argv, env, is_screened):
-    if is_screened:
-        fd = posix.open(HOME + "/sitecustomize.py", posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o644)
-        with io.open(fd, "wb") as file:
-            file.write((BOOTSTRAP[SHARED_AT[0] : SHARED_AT[1]] + COLD_ENDING).encode())
+def begin_cold(argv, env, text):
+    """With the files that a cold interpreter would find."""
+    if text is not None:
+        posix.mkdir(HOME, 0o755)
+        posix.rename(SCRIPT, HOME + "/main.py")
+        put(HOME + "/start.txt", text)
+        put(HOME + "/sitecustomize.py", (BOOTSTRAP[SHARED_AT[0] : SHARED_AT[1]] + COLD_ENDING).encode())
     begin_anew(argv, env)
+
+
+def put(name, data):
+    fd = posix.open(name, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o644)
+    with io.open(fd, "wb") as file:
+        file.write(data)
 
 
 def life(slot, modules):
@@ -308,7 +337,9 @@ def life(slot, modules):
         for sample in SAMPLES * TIMES:
             yield _glovebox.script, SCRIPT, {"__name__": "__main__", "__builtins__": builtins}, sample, None
             drain()
+        yield (bool,)  # with this, what became of the last one is let go of: not in each box
         know_rules()
+        tell_what_is_usual()
         for _ in range(TIMES):
             look_at_samples(KNOWN[1][0])
             left()
@@ -324,14 +355,17 @@ def life(slot, modules):
     else:
         fill_main(space)
     _glovebox.huge_code()
+    _glovebox.huge_data()
     PAGES[0] = find_pages()
-    argv, env = _glovebox.wait(ready)
-    become(argv, env)
+    call = _glovebox.wait(ready)
+    if call:
+        become(*call)
+    gc.enable()
     end, error = yield _glovebox.script, SCRIPT, space, None, plan
     if error:
-        begin_anew(argv, env)
+        begin_anew(*call[:2] if call else (ARGUMENTS, ENVIRONMENT))
     slot[:] = end, space
-    argv = env = end = space = plan = None
+    call = end = space = plan = None
     yield from ending
 
 

@@ -6,6 +6,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/wall.h"
+#include "init/report.h"
 #include "sandbox/launch.h"
 #include "sandbox/steps.h"
 #include "sandbox/zygote.h"
@@ -150,7 +151,7 @@ static int serve_one(struct gb_box *box, const struct gb_spec *spec, gb_backend_
     int r = payload < 0 ? payload : gb_launch(box, err);
     box->spec = spec; /* as where a call comes to a box that waits */
     if (!r)
-        r = gb_launch_start(box, &payload, 1, err);
+        r = gb_launch_start(box, GB_GO_START, &payload, 1, err);
     return r ? r : gb_native_serve(box, on_output, context, result, err);
 }
 

@@ -123,8 +123,10 @@ long gb_init_spawn(char **argv, char **env, int words)
         channel = gb_call(__NR_fcntl, GB_INIT_CHANNEL, F_DUPFD_CLOEXEC, GB_INIT_CONTROL + 1, 0, 0);
         if (waits)
             gb_init_give_back();
-        if (words >= 0)
+        if (words >= 0) { /* it is not to see the directory of the call before that has its files */
+            gb_call(__NR_chdir, (long)"/", 0, 0, 0, 0);
             gb_call(__NR_dup3, words, GB_INIT_CHANNEL, 0, 0, 0);
+        }
         gb_call(__NR_close_range, words >= 0 ? GB_INIT_WORDS : GB_INIT_CHANNEL, GB_INIT_CONTROL, 0, 0, 0);
         tell(GB_REPORT_EXEC_FAILED, execute(argv, env));
         gb_init_quit(127);
@@ -139,7 +141,13 @@ long gb_init_spawn(char **argv, char **env, int words)
 static struct {
     char *argv[GB_PAYLOAD_STRINGS + 1], *given[GB_PAYLOAD_STRINGS], *env[2 * GB_PAYLOAD_STRINGS + 1];
     size_t argc, words, envc; /* words: of the environment that is given with the call */
-    uint32_t files;
+    uint32_t items, files;    /* those of the payloads, and those that were put into the directory */
+    struct held {
+        char *data; /* NULL: there is none */
+        size_t len;
+        uint32_t number;
+    } script, rules;
+    int is_screened; /* by the interpreter that waits */
 } call;
 
 /* A descriptor that tells of children that have ended; the program itself is not to have them blocked. */
@@ -203,9 +211,10 @@ static int receive(int *fds)
         n = gb_call(__NR_recvmsg, GB_INIT_CHANNEL, (long)&msg, 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
     } while (n == -EINTR);
     const size_t head = offsetof(__typeof__(control), fd);
-    if (n != 1 || word != GB_GO_START || msg.control_len < head || control.level != SOL_SOCKET ||
-        control.type != SCM_RIGHTS)
+    if (n != 1 || (word != GB_GO_START && word != GB_GO_SCREENED) || msg.control_len < head ||
+        control.level != SOL_SOCKET || control.type != SCM_RIGHTS)
         gb_init_quit(1);
+    call.is_screened = word == GB_GO_SCREENED;
     const int count = (int)((control.len - head) / sizeof(int));
     for (int i = 0; i < count; i++)
         fds[i] = control.fd[i];
@@ -267,12 +276,48 @@ static int is_inside(const char *name)
     return 1;
 }
 
-static void take_file(char *name, const char *data, size_t len, long mode)
+static void take_file(char *name, const char *data, size_t len, long mode, uint32_t number)
 {
     const long error = put_file(name, data, len, mode);
     if (error)
-        fail_file(call.files, error);
+        fail_file(number, error);
     call.files++;
+}
+
+static int is_same(const char *a, const char *b)
+{
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+/* A script that is to be looked at comes in a directory that is gone when it runs, with the rules: there an
+ * interpreter that has yet to start finds them. One that waits is told the rules, and needs no more than the
+ * script, where it runs. True if that is what this file is for. */
+static int hold_file(const char *name, char *data, size_t len)
+{
+    static const char home[] = ".glovebox/";
+    for (size_t i = 0; i < sizeof(home) - 1; i++)
+        if (name[i] != home[i])
+            return 0;
+    name += sizeof(home) - 1;
+    const struct held held = {data, len, call.items};
+    if (is_same(name, "main.py"))
+        call.script = held;
+    else if (is_same(name, "start.txt"))
+        call.rules = held;
+    return 1;
+}
+
+/* The script comes last, as if it had been moved to its place. Without rules nothing runs. */
+static void put_script(void)
+{
+    static char name[] = "main.py";
+    if (!call.script.data || !call.rules.data)
+        fail_file(GB_PAYLOAD_ITSELF, EINVAL);
+    take_file(name, call.script.data, call.script.len, 0644, call.script.number);
 }
 
 /* One item. False: it is not what it should be. */
@@ -290,7 +335,9 @@ static int take_item(uint32_t kind, char *data, size_t len, char **name)
     else if (kind == GB_ITEM_NAME && is_inside(data))
         *name = data;
     else if (!text) {
-        take_file(*name, data, len, kind == GB_ITEM_PROGRAM ? 0755 : 0644);
+        if (!call.is_screened || !hold_file(*name, data, len))
+            take_file(*name, data, len, kind == GB_ITEM_PROGRAM ? 0755 : 0644, call.items);
+        call.items++;
         *name = NULL;
     } else
         return kind == GB_ITEM_OUTPUT; /* those are for the supervisor */
@@ -359,36 +406,54 @@ static void write_all(int fd, const char *data, size_t len)
     }
 }
 
-/* Their number, then the words, each with its NUL. What fits into one write goes in one: it wakes the reader
- * once. */
+/* Words are gathered here: what fits into one write goes in one, which wakes the reader once. */
+static struct {
+    char text[2 * PATH_BYTES];
+    size_t len;
+    int fd;
+} said;
+
+static void say(const char *text, size_t len)
+{
+    if (len > sizeof(said.text) - said.len) {
+        write_all(said.fd, said.text, said.len);
+        said.len = 0;
+    }
+    if (len > sizeof(said.text)) {
+        write_all(said.fd, text, len);
+        return;
+    }
+    for (size_t i = 0; i < len; i++)
+        said.text[said.len++] = text[i];
+}
+
+static void say_number(size_t number, char after)
+{
+    char digits[16];
+    size_t at = sizeof(digits);
+    digits[--at] = after;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    say(digits + at, sizeof(digits) - at);
+}
+
+/* zygote/words.h says how. */
 static void send_words(int control)
 {
-    static char text[PATH_BYTES];
-    char digits[8];
-    size_t n = 0, at = sizeof(digits);
-    digits[--at] = '\0';
-    size_t rest = call.argc;
-    do
-        digits[--at] = (char)('0' + rest % 10);
-    while (rest /= 10);
-    while (at < sizeof(digits))
-        text[n++] = digits[at++];
-    for (size_t i = 0; i < call.argc + call.envc; i++) {
-        const char *word = i < call.argc ? call.argv[i] : call.env[i - call.argc];
-        const size_t len = length(word) + 1;
-        if (len > sizeof(text) - n) {
-            write_all(control, text, n);
-            n = 0;
-        }
-        if (len > sizeof(text)) {
-            write_all(control, word, len);
-            continue;
-        }
-        for (size_t k = 0; k < len; k++)
-            text[n + k] = word[k];
-        n += len;
+    said.fd = control;
+    say_number(call.argc, ' ');
+    say_number(call.rules.data != NULL, ' ');
+    say_number(call.files, '\0');
+    for (size_t i = 0; i < call.argc; i++)
+        say(call.argv[i], length(call.argv[i]) + 1);
+    if (call.rules.data) {
+        say(call.rules.data, call.rules.len);
+        say("", 1);
     }
-    write_all(control, text, n);
+    for (size_t i = 0; i < call.envc; i++)
+        say(call.env[i], length(call.env[i]) + 1);
+    write_all(control, said.text, said.len);
     gb_call(__NR_close, control, 0, 0, 0, 0);
 }
 
@@ -408,6 +473,8 @@ long gb_init_await(char **env, const struct gb_init_waiting *waiting)
     const int count = receive(fds);
     for (int i = 0; i < count; i++)
         take_payload(fds[i]);
+    if (call.is_screened)
+        put_script();
     if (!call.argc)
         fail_file(GB_PAYLOAD_ITSELF, EINVAL);
     make_env(env);

@@ -33,6 +33,7 @@ struct gb_report {
 #define GB_GO_MAPPED 'M'
 /* Supervisor to PID 1 of a waiting box: start. Comes with one or two sealed payloads (wire/payload.h). */
 #define GB_GO_START    'S'
+#define GB_GO_SCREENED 'L' /* the same, for an interpreter that waits and looks at its script by itself */
 #define GB_GO_PAYLOADS 2
 /* PID 1 of a waiting box may have as many descriptors more than its program, for what comes with that word.
  */

@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "init/report.h"
 #include "sandbox/launch.h"
 #include "sandbox/steps.h"
 #include "screen/start.h"
@@ -440,13 +441,14 @@ static int start(struct waiter *w, struct gb_err *err)
 {
     const struct gb_keeper_post *post = w->post;
     int payloads[GB_GO_PAYLOADS] = {w->run.fd[GB_RUN_PAYLOAD], post->start_code};
-    const bool code = w->run.ask.flags & GB_RUN_START_CODE && post->kind != GB_POOL_PYTHON;
+    const bool screened = w->run.ask.flags & GB_RUN_START_CODE, knows = post->kind == GB_POOL_PYTHON;
     w->box.spec = &w->k.spec;
     w->box.receipt.limits = w->k.spec.limits;
     w->box.receipt.start = w->how;
     if (has_ended(&w->box))
         return -EPIPE;
-    return gb_launch_start(&w->box, payloads, code ? 2 : 1, err);
+    return gb_launch_start(&w->box, screened && knows ? GB_GO_SCREENED : GB_GO_START, payloads,
+                           screened && !knows ? 2 : 1, err);
 }
 
 static int serve_warm(struct waiter *w, struct gb_err *err)

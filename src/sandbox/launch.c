@@ -358,9 +358,8 @@ int gb_launch(struct gb_box *box, struct gb_err *err)
     return r;
 }
 
-int gb_launch_start(struct gb_box *box, const int *payloads, unsigned count, struct gb_err *err)
+int gb_launch_start(struct gb_box *box, char go, const int *payloads, unsigned count, struct gb_err *err)
 {
-    const char go = GB_GO_START;
     box->cpu_before_us = gb_cgroup_cpu_us(&box->cgroup);
     int r = gb_steps_run(box, GB_SIDE_START, err);
     if (r)

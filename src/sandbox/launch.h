@@ -13,9 +13,10 @@ extern const size_t gb_init_image_bytes;
  * step. */
 int gb_launch(struct gb_box *box, struct gb_err *err);
 
-/* The call has come: starts the program of a box that a zygote has borne. One or two sealed payloads
- * (wire/payload.h): argv, environment, files. */
-int gb_launch_start(struct gb_box *box, const int *payloads, unsigned count, struct gb_err *err);
+/* The call has come: starts the program of a box that a zygote has borne. `go` is
+ * GB_GO_START or GB_GO_SCREENED (init/report.h). One or two sealed payloads (wire/payload.h): argv,
+ * environment, files. */
+int gb_launch_start(struct gb_box *box, char go, const int *payloads, unsigned count, struct gb_err *err);
 
 /* Its parts, for zygotes: what is opened before the clone, the clone itself (0 in the new process), which
  * part of it the host refuses, and its end. */

@@ -1,13 +1,11 @@
 #include "zygote/beneath.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
+#include "zygote/words.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_INPUT 257 /* Py_file_input, of Python's grammar */
@@ -130,141 +128,9 @@ static PyObject *run(PyObject *module, PyObject *steps)
     return NULL;
 }
 
-/* --- is everything as it is most of the time? --- */
+/* --- how does it end most of the time? --- */
 
-/* What is in this part could be Python. But it is done for each script, and Python that runs writes to
- * hundreds of objects (it counts references), whose pages then have to be copied; this reads them. */
-
-static bool same_text(PyObject *a, PyObject *b)
-{
-    return a == b || PyObject_RichCompareBool(a, b, Py_EQ) == 1;
-}
-
-/* Is the list `given`, but for the members of `but`, the list `usual`? */
-static bool same_list(PyObject *given, PyObject *usual, PyObject *but)
-{
-    const Py_ssize_t count = PyList_Size(given), wanted = PyList_Size(usual), others = PyTuple_Size(but);
-    Py_ssize_t at = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *one = PyList_GetItem(given, i);
-        Py_ssize_t other = 0;
-        while (other < others && !same_text(one, PyTuple_GetItem(but, other)))
-            other++;
-        if (other < others)
-            continue;
-        if (at == wanted || !same_text(one, PyList_GetItem(usual, at)))
-            return false;
-        at++;
-    }
-    return at == wanted;
-}
-
-static bool are_pipes(void)
-{
-    for (int fd = 0; fd < 3; fd++) {
-        struct stat st;
-        if (fstat(fd, &st) || !S_ISFIFO(st.st_mode))
-            return false;
-    }
-    return true;
-}
-
-/* is_usual(argv, env, usual_argv, usual_env, but, absent): are arguments and environment (but for some
- * variables) those that the interpreter was started with, descriptors 0 to 2 pipes, and is there no file
- * `absent`? */
-static PyObject *is_usual(PyObject *module, PyObject *args)
-{
-    (void)module;
-    PyObject *argv, *env, *usual_argv, *usual_env, *but, *none;
-    const char *absent;
-    if (!PyArg_ParseTuple(args, "O!O!O!O!O!y:is_usual", &PyList_Type, &argv, &PyList_Type, &env, &PyList_Type,
-                          &usual_argv, &PyList_Type, &usual_env, &PyTuple_Type, &but, &absent))
-        return NULL;
-    none = PyTuple_New(0);
-    if (!none)
-        return NULL;
-    const bool usual = same_list(argv, usual_argv, none) && same_list(env, usual_env, but) && are_pipes() &&
-                       access(absent, F_OK) != 0;
-    Py_DECREF(none);
-    return PyErr_Occurred() ? NULL : PyBool_FromLong(usual);
-}
-
-/* The bytes of a file beneath a directory. */
-static PyObject *bytes_of(int directory, const char *name)
-{
-    struct stat st;
-    const int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
-    PyObject *bytes = NULL;
-    if (fd >= 0 && !fstat(fd, &st))
-        bytes = PyBytes_FromStringAndSize(NULL, st.st_size);
-    for (off_t at = 0; bytes && at < st.st_size;) {
-        const ssize_t n = pread(fd, PyBytes_AsString(bytes) + at, (size_t)(st.st_size - at), at);
-        if (n <= 0)
-            Py_CLEAR(bytes);
-        at += n;
-    }
-    if (!bytes && !PyErr_Occurred())
-        PyErr_SetFromErrnoWithFilename(PyExc_OSError, name);
-    if (fd >= 0)
-        close(fd);
-    return bytes;
-}
-
-/* take(home): rules and script, as bytes; None if there are no rules. */
-static PyObject *take(PyObject *module, PyObject *args)
-{
-    (void)module;
-    const char *home;
-    if (!PyArg_ParseTuple(args, "y:take", &home))
-        return NULL;
-    const int directory = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0 && errno == ENOENT)
-        Py_RETURN_NONE;
-    if (directory < 0)
-        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, home);
-    PyObject *rules = bytes_of(directory, "start.txt");
-    PyObject *code = rules ? bytes_of(directory, "main.py") : NULL;
-    PyObject *both = code ? PyTuple_Pack(2, rules, code) : NULL;
-    close(directory);
-    Py_XDECREF(rules);
-    Py_XDECREF(code);
-    return both;
-}
-
-/* is_alone(directory, name): is there nothing else in the directory? */
-static PyObject *is_alone(PyObject *module, PyObject *args)
-{
-    (void)module;
-    const char *path, *name;
-    if (!PyArg_ParseTuple(args, "ys:is_alone", &path, &name))
-        return NULL;
-    DIR *directory = opendir(path);
-    if (!directory)
-        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
-    bool alone = true;
-    for (const struct dirent *entry; alone && (entry = readdir(directory));)
-        alone = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || !strcmp(entry->d_name, name);
-    closedir(directory);
-    return PyBool_FromLong(alone);
-}
-
-/* place(home, script): the script goes where the interpreter looks for it, and the directory is gone. False
- * if there is more in it than rules and script; then nothing else is done. */
-static PyObject *place(PyObject *module, PyObject *args)
-{
-    (void)module;
-    const char *home, *script;
-    if (!PyArg_ParseTuple(args, "yy:place", &home, &script))
-        return NULL;
-    const int directory = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const bool placed = directory >= 0 && !unlinkat(directory, "start.txt", 0) &&
-                        !renameat(directory, "main.py", AT_FDCWD, script);
-    if (directory >= 0)
-        close(directory);
-    if (!placed)
-        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, home);
-    return PyBool_FromLong(!rmdir(home));
-}
+/* In C for the reason that words.c gives. */
 
 /* strangers(modules, kept): names of modules whose address is not in `kept`. */
 static PyObject *strangers(PyObject *module, PyObject *args)
@@ -581,17 +447,12 @@ static void bind_symbols(void)
 
 int gb_beneath_add(PyObject *module)
 {
-    static PyMethodDef methods[] = {
-            {"run", run, METH_O, "run(steps)"},
-            {"is_usual", is_usual, METH_VARARGS, "is_usual(argv, env, usual_argv, usual_env, but, absent)"},
-            {"take", take, METH_VARARGS, "take(home)"},
-            {"is_alone", is_alone, METH_VARARGS, "is_alone(directory, name)"},
-            {"strangers", strangers, METH_VARARGS, "strangers(modules, kept)"},
-            {"place", place, METH_VARARGS, "place(home, script)"},
-            {"script", script, METH_VARARGS, "script(name, namespace, source, plan)"},
-            {"unraisable", unraisable, METH_VARARGS, "unraisable(error, object)"},
-            {"leave", leave, METH_VARARGS, "leave(code, whole)"},
-            {0}};
+    static PyMethodDef methods[] = {{"run", run, METH_O, "run(steps)"},
+                                    {"strangers", strangers, METH_VARARGS, "strangers(modules, kept)"},
+                                    {"script", script, METH_VARARGS, "script(name, namespace, source, plan)"},
+                                    {"unraisable", unraisable, METH_VARARGS, "unraisable(error, object)"},
+                                    {"leave", leave, METH_VARARGS, "leave(code, whole)"},
+                                    {0}};
     bind_symbols();
-    return PyModule_AddFunctions(module, methods) ? -1 : gb_pages_add(module);
+    return PyModule_AddFunctions(module, methods) || gb_words_add(module) ? -1 : gb_pages_add(module);
 }

@@ -10,13 +10,13 @@
 #include "base/wall.h"
 #include "init/attend.h"
 #include "init/report.h"
-#include "zygote/beneath.h"
 #include "sandbox/zygote.h"
+#include "zygote/beneath.h"
+#include "zygote/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -63,7 +63,7 @@ static long born(bool leisure, int *ret_control)
     return pid;
 }
 
-/* --- the words of the call: how many arguments, the arguments, the environment, each with its NUL --- */
+/* --- the words of the call --- */
 
 static char *read_words(size_t *ret_len)
 {
@@ -86,34 +86,6 @@ static char *read_words(size_t *ret_len)
     close(kept.words);
     *ret_len = len;
     return text;
-}
-
-static int add_word(PyObject *list, const char *word, size_t len)
-{
-    PyObject *text = PyUnicode_DecodeFSDefaultAndSize(word, (Py_ssize_t)len);
-    int r = text ? PyList_Append(list, text) : -1;
-    Py_XDECREF(text);
-    return r;
-}
-
-static PyObject *parse_words(const char *text, size_t len)
-{
-    PyObject *argv = PyList_New(0), *env = PyList_New(0), *pair = NULL;
-    long left = -1; /* arguments; the first word says how many */
-    int r = argv && env ? 0 : -1;
-    for (size_t at = 0, end; !r && at < len; at = end + 1) {
-        end = at + strnlen(text + at, len - at);
-        if (left < 0)
-            left = strtol(text + at, NULL, 10);
-        else
-            r = add_word(left-- > 0 ? argv : env, text + at, end - at);
-        left = left < 0 ? 0 : left;
-    }
-    if (!r)
-        pair = PyTuple_Pack(2, argv, env);
-    Py_XDECREF(argv);
-    Py_XDECREF(env);
-    return pair;
 }
 
 /* --- wait() --- */
@@ -161,15 +133,16 @@ static PyObject *wait_for_call(PyObject *self, PyObject *ready)
     char *text = read_words(&len);
     if (!len) /* nobody will come any more */
         _exit(1);
-    PyObject *pair = text ? parse_words(text, len) : PyErr_NoMemory();
+    PyObject *call = text ? gb_words_take(text, len) : PyErr_NoMemory();
     free(text);
-    return pair;
+    return call;
 }
 
 static PyMethodDef methods[] = {
         {"wait", wait_for_call, METH_O,
-         "wait(ready): bears boxes. Returns in each of them, when its call has come: (argv, environment). "
-         "ready(has_time) is called in each before that."},
+         "wait(ready): bears boxes. Returns in each of them, when its call has come: None if it is like "
+         "most, "
+         "or what become() is to be called with. ready(has_time) is called in each before that."},
         {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {
         PyModuleDef_HEAD_INIT, "_glovebox", NULL, -1, methods, NULL, NULL, NULL, NULL};

@@ -94,6 +94,16 @@ def collect(fds, data=b""):
     return end
 
 
+def as_init_puts_them(files):
+    """PID 1 of a box: rules are said with the words of the call, the script that they are for is put where it runs, and what only an interpreter
+    that has yet to start needs is left out. Returns rules, and files."""
+    ours = {name: files[name] for name in files if name.startswith(".glovebox/")}
+    files = {name: text for name, text in files.items() if name not in ours}
+    if ".glovebox/main.py" in ours:
+        files["main.py"] = ours[".glovebox/main.py"]
+    return ours.get(".glovebox/start.txt"), files
+
+
 class Warm:
     def __init__(self, build, home, interpreter="/usr/bin/python3", preload=(), extra=(), in_namespace=False):
         self.place, self.interpreter = Place(home), interpreter
@@ -141,24 +151,29 @@ class Warm:
     def run(self, code, *args, files=None, env=None, input=b"", script=None, flag=""):
         """A child of the zygote."""
         self.move_away()
-        with self.place.filled({**({"main.py": code} if code is not None else {}), **(files or {})}) as there:
+        rules, files = as_init_puts_them({**({"main.py": code} if code is not None else {}), **(files or {})})
+        with self.place.filled(files) as there:
             argv = [self.interpreter, script or str(self.place.path / "main.py"), *args]
-            status, out, err, measured = self.request(argv, {**self.environment, **(env or {})}, str(self.place.path), input, flag)
+            words = self.words(argv, {**self.environment, **(env or {})}, rules, len(files), flag)
+            status, out, err, measured = self.request(words, input)
         return Done(status, out, err, there, **measured)
 
-    def request(self, argv, env, directory, data, flag):
+    def words(self, argv, env, rules, files, flag=""):
+        variables = [f"{name}={value}" for name, value in env.items() if value is not None]
+        return [flag + str(self.place.path), f"{len(argv)} {int(rules is not None)} {files}", *argv, *([] if rules is None else [rules]), *variables]
+
+    def request(self, words, data):
         pipes = [os.pipe() for _ in range(3)]
         given = [pipes[0][0], pipes[1][1], pipes[2][1]]
         end = collect((pipes[0][1], pipes[1][0], pipes[2][0]), data)
         try:
-            status, measured = self.ask(argv, env, directory, given, flag)
+            status, measured = self.ask(words, given)
         finally:
             for fd in given:
                 os.close(fd)
         return status, *end(), measured
 
-    def ask(self, argv, env, directory, fds, flag=""):
-        words = [flag + directory, str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items() if value is not None)]
+    def ask(self, words, fds):
         socket.send_fds(self.control, [b"".join(os.fsencode(word) + b"\0" for word in words)], fds)
         reply = self.control.recv(200)
         assert reply, self.said()

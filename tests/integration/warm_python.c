@@ -1,12 +1,13 @@
 /* A stand-in for the extension module of a warm interpreter, for tests without boxes: wait() forks plain
  * processes.
  *
- * Descriptor 3 of the zygote is a SOCK_SEQPACKET socket. A request is NUL-terminated words: a directory, the
- * number of arguments, the arguments, variables; with it come three descriptors. Flags before the directory:
+ * Descriptor 3 of the zygote is a SOCK_SEQPACKET socket. A request is NUL-terminated words: a directory, and
+ * those of words.h; with it come three descriptors. Flags before the directory:
  * '+' puts the child into user and pid namespaces of its own, where its pid is 1. The answer, when the child
  * has ended, is its wait status, page faults and microseconds: before it waits, and after the call has come.
  */
 #include "zygote/beneath.h"
+#include "zygote/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,20 +64,6 @@ static ssize_t receive(char *text, size_t size, int fds[3])
     return n;
 }
 
-/* argv and env as two lists; the words begin behind the directory. */
-static PyObject *words(const char *at, const char *end)
-{
-    PyObject *argv = PyList_New(0), *env = PyList_New(0);
-    long argc = strtol(at, NULL, 10);
-    for (at += strlen(at) + 1; argv && env && at < end; at += strlen(at) + 1) {
-        PyObject *word = PyUnicode_DecodeFSDefault(at);
-        if (!word || PyList_Append(argc-- > 0 ? argv : env, word))
-            return NULL;
-        Py_DECREF(word);
-    }
-    return Py_BuildValue("NN", argv, env);
-}
-
 static PyObject *begin(PyObject *ready, const char *text, size_t len, const int fds[3], int go)
 {
     char byte;
@@ -93,7 +80,8 @@ static PyObject *begin(PyObject *ready, const char *text, size_t len, const int 
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     *begun = used(&u);
-    return words(text + strlen(text) + 1, text + len);
+    const size_t directory = strlen(text) + 1;
+    return gb_words_take(text + directory, len - directory);
 }
 
 static pid_t start(const char **text)

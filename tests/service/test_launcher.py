@@ -567,6 +567,24 @@ def test_the_start_up_code_of_whatever_box(pooled, key):
     refused(pooled, pooled.run(payload("true"), pool=key, runtime=2, flags=wire.START_CODE), "USAGE", "python only")
 
 
+@pytest.mark.parametrize("key", [PLAIN_KEY, PYTHON_KEY, 99])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_without_script_or_rules_nothing_runs(pooled, key, missing):
+    env = ["PYTHONPATH=/sandbox/.glovebox", "PYTHONUSERBASE=/sandbox/.glovebox"]
+    files = [(".glovebox/main.py", b"print('ran')"), (".glovebox/start.txt", b"R 0 block\nC os.system\n")]
+    del files[missing]
+    run = pooled.run(payload("python3", "/sandbox/main.py", env=env, files=files), pool=key, runtime=1, flags=wire.START_CODE)
+    run.answer()
+    assert run.output() == b""
+
+
+@pytest.mark.parametrize("key", [PLAIN_KEY, PYTHON_KEY])
+def test_files_of_that_name_are_files_where_nobody_screens(pooled, key):
+    files = [("main.py", b"import os\nprint(sorted(os.listdir('.glovebox')))"), (".glovebox/main.py", b""), (".glovebox/start.txt", b"")]
+    run = pooled.run(payload("python3", "/sandbox/main.py", files=files), pool=key, runtime=1)
+    assert run.answer().done()["status"] == "success" and run.output() == b"['main.py', 'start.txt']\n"
+
+
 @pytest.mark.parametrize("key", [PLAIN_KEY, PYTHON_KEY])
 def test_a_bad_payload_runs_nothing_in_a_waiting_box(pooled, key):
     for content in BAD_PAYLOADS.values():

@@ -112,6 +112,20 @@ def test_node_waits_after_its_first_call(start_service):
     assert result["stdout"] == "3 1\n", result
 
 
+@pytest.mark.skipif(not HAS_NODE, reason="there is no node")
+@pytest.mark.parametrize("kind", ["module", "commonjs", None])
+def test_a_package_of_the_call_is_seen_by_a_node_that_waited(start_service, kind):
+    """By itself: a process that had begun anew would have another id than the first of its box."""
+    s = start_service(SMALL)
+    run(s, "0", language="node")
+    wait_waiting(s, node=1)
+    code = "console.log(typeof require, process.cwd(), process.pid); import('./own.js').then((m) => console.log(m.x ?? m.default.x))"
+    own = "export const x = 5" if kind == "module" else "exports.x = 5"
+    files = [{"name": "own.js", "text": own}] + ([{"name": "package.json", "text": json.dumps({"type": kind})}] if kind else [])
+    result = wait_start(s, "waiting", code, language="node", files=files)
+    assert result["stdout"] == f"{'undefined' if kind == 'module' else 'function'} /sandbox 2\n5\n"
+
+
 def test_all_that_a_call_can_bring_and_take(pooled):
     code = "import json, os, sys\nprint(sys.stdin.read(), sys.argv[1:], os.environ['A'], open('d/in').read())\nprint('e', file=sys.stderr)\nopen('out.txt', 'w').write('new')\nsys.exit(3)"
     for _ in range(5):
@@ -457,7 +471,7 @@ def interpreter_of(pid):
 
 def victims(s, name):
     pool = s.pool()
-    by_python = {z: "python" in pathlib.Path(f"/proc/{z}/cmdline").read_bytes().decode() for z in pool["zygotes"]}
+    by_python = {z: "python" in pathlib.Path(f"/proc/{z}/cmdline").read_bytes().decode().split("\0")[0].rpartition("/")[2] for z in pool["zygotes"]}
     parents = {pid: conftest.stat_of(pid)[2] for pid in pool["boxes"]}
     python_boxes = [pid for pid in pool["boxes"] if by_python.get(parents[pid])]
     plain_boxes = [pid for pid in pool["boxes"] if not by_python.get(parents[pid])]
