@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -395,7 +396,7 @@ static int await_call(struct waiter *w)
     set_name(post, "waits");
     set_state(post, GB_SLOT_WAITING);
     if (atomic_load(&post->slots->pending))
-        (void)gb_msg_send(post->socket, GB_MSG_WAITING, 0, &(struct gb_msg_none){0}, NULL, 0, NULL, 0);
+        (void)eventfd_write(post->bell, 1);
     for (;;) {
         struct pollfd p[] = {{post->socket, POLLIN, 0},
                              {ended ? -1 : w->box.channel, POLLIN, 0},
@@ -512,7 +513,7 @@ static void leave(struct waiter *w, int code)
 void gb_keeper_wait(const struct gb_keeper_post *post, pid_t launcher)
 {
     static struct waiter w = {.k.out = {-1, -1}};
-    const int keep[] = {post->socket, post->zygote.socket, post->start_code};
+    const int keep[] = {post->socket, post->bell, post->zygote.socket, post->start_code};
     settle(keep, ARRAY_LEN(keep), launcher);
     w.post = post;
     const struct gb_run nobody = {.ask.limits = post->limits, .ceiling = post->ceiling};

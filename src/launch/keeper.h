@@ -30,6 +30,7 @@ struct gb_keeper_post {
     struct gb_slots *slots; /* shared with the launcher */
     unsigned slot, nest;    /* its own row, and that of its zygote */
     int socket;             /* calls come over it; its end: no more */
+    int bell;               /* an eventfd, rung when a box waits and so does a call */
     int start_code;         /* payload with our start-up code, for interpreters that start in the box */
     struct gb_zygote zygote;
     enum gb_pool_kind kind;

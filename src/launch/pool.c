@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -50,6 +51,8 @@ static struct {
     pid_t launcher;
     void (*cold)(struct gb_run *run);
     struct gb_slots *shared;
+    int bell; /* one for all keepers: to look at each one's socket would cost more than the call's own message
+               */
     struct gb_msg_ceiling ceiling;
     int64_t idle_us;
     uint64_t zygote_boxes;
@@ -60,7 +63,6 @@ static struct {
     unsigned pending_count;
     int64_t tend_us; /* when to look at the marks next */
     bool stopped;
-    struct gb_msg msg;
 } p;
 
 static enum gb_slot_state state_of(unsigned i)
@@ -111,6 +113,7 @@ static void fork_keeper(unsigned i, const struct gb_pool_want *want, const struc
                                        .slot = i,
                                        .nest = (unsigned)nest,
                                        .socket = pair[1],
+                                       .bell = p.bell,
                                        .start_code = gb_nest_start_code(),
                                        .zygote = *gb_nest_zygote((unsigned)nest),
                                        .kind = (enum gb_pool_kind)want->kind,
@@ -445,30 +448,21 @@ bool gb_pool_reaped(pid_t pid, int status)
 
 unsigned gb_pool_watch(struct pollfd *ret, unsigned most)
 {
-    unsigned n = gb_nest_watch(ret, most);
-    /* Keepers speak when calls wait. Their end is told by a signal. */
-    for (unsigned i = 0; p.pending_count && i < p.slot_end && n < most; i++)
-        if (p.slots[i].pid)
-            ret[n++] = (struct pollfd){.fd = p.slots[i].socket, .events = POLLIN};
-    return n;
-}
-
-static void hear(int socket)
-{
-    while (!gb_msg_receive(socket, "keeper", "launch", &p.msg))
-        gb_msg_done(&p.msg);
+    ret[0] = (struct pollfd){.fd = p.bell, .events = POLLIN};
+    return 1 + gb_nest_watch(ret + 1, most - 1);
 }
 
 void gb_pool_look(const struct pollfd *polled, unsigned polled_count)
 {
-    bool said = false;
-    for (unsigned i = 0; i < polled_count; i++)
+    bool said = polled[0].revents;
+    eventfd_t rung;
+    if (said)
+        (void)eventfd_read(p.bell, &rung);
+    for (unsigned i = 1; i < polled_count; i++)
         if (polled[i].revents) {
             uint64_t lost = 0;
-            if (!gb_nest_look(polled[i].fd, &lost))
-                hear(polled[i].fd);
+            said |= gb_nest_look(polled[i].fd, &lost);
             back_off_all(lost);
-            said = true;
         }
     if (said)
         settle_pending();
@@ -522,8 +516,9 @@ void gb_pool_init(pid_t launcher, void (*cold)(struct gb_run *run))
     p.launcher = launcher;
     p.cold = cold;
     p.shared = mmap(NULL, sizeof(*p.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    p.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (p.shared == MAP_FAILED)
         p.shared = NULL;
-    p.stopped = !p.shared;
+    p.stopped = !p.shared || p.bell < 0;
     gb_nest_init(p.shared);
 }

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define GB_POOL_POLL_MOST (2048 + 64)
+#define GB_POOL_POLL_MOST 64
 
 /* `cold` starts a run for which no box can be had here after all. */
 void gb_pool_init(pid_t launcher, void (*cold)(struct gb_run *run));
@@ -31,7 +31,7 @@ unsigned gb_pool_keepers(void);
 /* A child has ended: true if it was a keeper of the pool's, or a zygote. */
 bool gb_pool_reaped(pid_t pid, int status);
 bool gb_pool_reaped_zygote(pid_t pid, int status);
-/* What to poll; looks after each, and after the clock. */
+/* What to poll; looks after each, in the same order, and after the clock. */
 unsigned gb_pool_watch(struct pollfd *ret, unsigned most);
 void gb_pool_look(const struct pollfd *p, unsigned count);
 int64_t gb_pool_next_us(void);

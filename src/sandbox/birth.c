@@ -309,11 +309,20 @@ static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const 
     return -1;
 }
 
+/* Where it fails, each box looks for itself. */
+static void keep_directories(void)
+{
+    AUTO_FD root = gb_steps_stand("pivot") ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (root >= 0)
+        (void)gb_landlock_keep(root);
+}
+
 bool gb_nursery_serve(struct gb_nursery *n)
 {
     struct gb_birth birth;
     int fds[GB_BIRTH_FDS];
     unsigned count;
+    keep_directories();
     for (bool open = true;;) {
         const unsigned alive = reap();
         if (!open && !alive)

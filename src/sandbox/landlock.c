@@ -29,32 +29,68 @@ static uint64_t handled_fs(int abi)
            (abi >= 5 ? GB_WALL_FLAG("landlock-ioctl", GB_LL_IOCTL_DEV) : 0U);
 }
 
+/* `fresh`: of each box its own, also where a zygote bears it. */
+static const struct rule {
+    const char *path;
+    uint64_t access;
+    bool fresh;
+} rules[] = {
+        {".", GB_LL_READ_DIR, false},   {"usr", READ_EXECUTE, false},    {"bin", READ_EXECUTE, false},
+        {"sbin", READ_EXECUTE, false},  {"lib", READ_EXECUTE, false},    {"lib32", READ_EXECUTE, false},
+        {"lib64", READ_EXECUTE, false}, {"libx32", READ_EXECUTE, false}, {"etc", READ_ONLY, false},
+        {"dev", DEVICES, false},        {"proc", READ_ONLY, true},       {"dev/shm", SCRATCH, true},
+        {"tmp", SCRATCH, true},         {"sandbox", SCRATCH, true},
+};
+
+/* A zygote's: directories that its boxes have in common, so that each need not look for them. -1: there is
+ * no such directory. Boxes inherit the descriptors, and close them with all others. */
+static int kept[ARRAY_LEN(rules)];
+static bool has_kept;
+
+static int open_directory(int root, const char *path)
+{
+    const int fd = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 ? -errno : fd;
+}
+
+static bool is_missing(int r)
+{
+    return r == -ENOENT || r == -ENOTDIR; /* /bin and /lib are links into /usr nearly everywhere */
+}
+
+int gb_landlock_keep(int root)
+{
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
+        kept[i] = rules[i].fresh ? -1 : open_directory(root, rules[i].path);
+        if (kept[i] < 0 && !rules[i].fresh && !is_missing(kept[i]))
+            return kept[i];
+    }
+    has_kept = true;
+    return 0;
+}
+
 static int allow(int ruleset, int root, const char *path, uint64_t access)
 {
-    AUTO_FD fd = access ? openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (!access || (fd < 0 && (errno == ENOENT || errno == ENOTDIR)))
-        return 0; /* /bin and /lib are links into /usr nearly everywhere */
-    if (fd < 0)
-        return -errno;
-    return gb_landlock_allow(ruleset, fd, access) ? -errno : 0;
+    AUTO_FD fd = access ? open_directory(root, path) : -1;
+    if (!access || is_missing(fd))
+        return 0;
+    return fd < 0 ? fd : gb_landlock_allow(ruleset, fd, access) ? -errno : 0;
+}
+
+static int allow_kept(int ruleset, int fd, uint64_t access)
+{
+    return !access || fd < 0 ? 0 : gb_landlock_allow(ruleset, fd, access) ? -errno : 0;
 }
 
 static int allow_system(struct gb_box *box, int ruleset, uint64_t handled)
 {
-    static const struct {
-        const char *path;
-        uint64_t access;
-    } rules[] = {
-            {".", GB_LL_READ_DIR}, {"usr", READ_EXECUTE},   {"bin", READ_EXECUTE},   {"sbin", READ_EXECUTE},
-            {"lib", READ_EXECUTE}, {"lib32", READ_EXECUTE}, {"lib64", READ_EXECUTE}, {"libx32", READ_EXECUTE},
-            {"etc", READ_ONLY},    {"proc", READ_ONLY},     {"dev", DEVICES},        {"dev/shm", SCRATCH},
-            {"tmp", SCRATCH},      {"sandbox", SCRATCH},
-    };
     int r = 0;
     if (box->spec->rootfs) /* whatever the tree holds may be read and run; the mount is read-only */
         r = allow(ruleset, box->root_fd, ".", READ_EXECUTE & handled);
     for (size_t i = 0; !r && i < ARRAY_LEN(rules); i++)
-        r = allow(ruleset, box->root_fd, rules[i].path, rules[i].access & handled);
+        r = has_kept && !rules[i].fresh
+                    ? allow_kept(ruleset, kept[i], rules[i].access & handled)
+                    : allow(ruleset, box->root_fd, rules[i].path, rules[i].access & handled);
     for (size_t i = 0; !r && i < box->spec->mount_count; i++)
         r = allow(ruleset, box->root_fd, box->spec->mounts[i].target + 1,
                   (box->spec->mounts[i].writable ? SCRATCH : READ_EXECUTE) & handled);

@@ -92,6 +92,8 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err);
 int gb_caps_no_new_privs(struct gb_box *box, struct gb_err *err);
 int gb_caps_drop(struct gb_box *box, struct gb_err *err);
 int gb_landlock_abi(void); /* 0: the kernel has none */
+/* In a zygote: finds once what its boxes have in common, beneath that root. 0 or a negative errno. */
+int gb_landlock_keep(int root);
 int gb_landlock_apply(struct gb_box *box, struct gb_err *err);
 int gb_seccomp_apply(struct gb_box *box, struct gb_err *err);
 int gb_seccomp_complete(struct gb_box *box, struct gb_err *err);

@@ -683,7 +683,6 @@ def malformed(launcher, name):
         "a new ceiling": (message("CEILING", wire.ceiling(memory_mb=1 << 20)), []),
         "a start": (message("START_LAUNCH", wire.ceiling()), fds[:2]),
         "a call for a keeper": (message("SERVE", run_body(len(payload("true"))) + wire.ceiling() + bytes(8)), fds),
-        "a keeper's word": (message("WAITING", b"\0" * 8), []),
         "pools": (message("POOLS", wire.pools(wire.want())), []),
         "an acknowledgement": (message("ACK", b"\0" * 528), []),
         "a run without a socket": (RUN, [out, *good]),
@@ -697,7 +696,7 @@ def malformed(launcher, name):
     "name",
     ["one byte", "garbage", "garbage with descriptors", "another magic", "an unknown kind", "a huge kind", "a body cut short", "a header alone", "a body too long",
      "a tail where none belongs", "no descriptors", "a socket alone", "a place for output", "more descriptors than any message", "an id without an end",
-     "a message of the supervisor", "a new ceiling", "a start", "a call for a keeper", "a keeper's word", "pools", "an acknowledgement", "a run without a socket", "a run with a stream socket"])
+     "a message of the supervisor", "a new ceiling", "a start", "a call for a keeper", "pools", "an acknowledgement", "a run without a socket", "a run with a stream socket"])
 def test_a_malformed_message_ends_the_launcher_and_its_boxes(parent, name):
     with wire.Launcher(BUILD, parent=parent) as launcher:
         works(launcher)
