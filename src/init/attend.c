@@ -42,14 +42,14 @@ void gb_init_quit(int code)
 }
 
 static struct gb_report report;
-static long channel = GB_INIT_CHANNEL;
-static int waits; /* it was there before its call */
+static long channel; /* if it is not in its place. No data that is not zero: that costs a page */
+static int waits;    /* it was there before its call */
 
 static void tell(enum gb_report_kind kind, long value)
 {
     report.kind = (int32_t)kind;
     report.value = (int32_t)value;
-    gb_call(__NR_write, channel, (long)&report, sizeof(report), 0, 0);
+    gb_call(__NR_write, channel ? channel : GB_INIT_CHANNEL, (long)&report, sizeof(report), 0, 0);
 }
 
 static size_t length(const char *s)
@@ -314,7 +314,7 @@ static int hold_file(const char *name, char *data, size_t len)
 /* The script comes last, as if it had been moved to its place. Without rules nothing runs. */
 static void put_script(void)
 {
-    static char name[] = "main.py";
+    char name[] = "main.py"; /* which make_parents writes to */
     if (!call.script.data || !call.rules.data)
         fail_file(GB_PAYLOAD_ITSELF, EINVAL);
     take_file(name, call.script.data, call.script.len, 0644, call.script.number);
@@ -344,18 +344,31 @@ static int take_item(uint32_t kind, char *data, size_t len, char **name)
     return 1;
 }
 
+/* Copied if it is short, as most are: a mapping costs more. */
+static char *bytes_of(int fd, long bytes)
+{
+    static char small[2 * PATH_BYTES];
+    static int used;
+    if (!used && bytes <= (long)sizeof(small) &&
+        gb_call(__NR_pread64, fd, (long)small, bytes, 0, 0) == bytes) {
+        used = 1;
+        return small;
+    }
+    char *map = (char *)gb_call6(__NR_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    if ((unsigned long)map > -4096UL)
+        fail_file(GB_PAYLOAD_ITSELF, -(long)map);
+    return map;
+}
+
 /* The supervisor has checked it; here nothing is trusted. The mapping is private, and stays: argv and env
  * point into it. */
 static void take_payload(int fd)
 {
     const long bytes = gb_call(__NR_lseek, fd, 0, SEEK_END, 0, 0);
-    char *map = bytes > 0 ? (char *)gb_call6(__NR_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0)
-                          : NULL;
+    char *map = bytes > 0 ? bytes_of(fd, bytes) : NULL;
     char *name = NULL;
     long at = 0;
     gb_call(__NR_close, fd, 0, 0, 0, 0);
-    if (bytes > 0 && (unsigned long)map > -4096UL)
-        fail_file(GB_PAYLOAD_ITSELF, -(long)map);
     while (bytes - at >= 8) {
         uint32_t head[2];
         __builtin_memcpy(head, map + at, sizeof(head));

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -493,7 +492,6 @@ static void serve(struct waiter *w)
     answer(k, r, &err);
     for (int i = 0; i < 2; i++)
         gb_close(&k->out[i]);
-    sched_yield(); /* whoever waits for the answer goes first, though what is left to do here is ours */
     gb_result_done(&k->result);
     gb_payload_done(&k->payload);
     gb_run_drop(&w->run);

@@ -215,9 +215,11 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
 
 static void open_file(struct gb_cgroup *cg, enum gb_cgroup_file f)
 {
+    /* On v1 some are set back to zero for the next box. */
+    const bool both = cg->version == 1 && (f == GB_CG_PEAK || f == GB_CG_CPU_USED);
     if (cg->file_fd[f] < 0 && files[f].name[cg->version])
-        cg->file_fd[f] =
-                openat(dir_of(cg, files[f].controller), files[f].name[cg->version], O_RDONLY | O_CLOEXEC);
+        cg->file_fd[f] = openat(dir_of(cg, files[f].controller), files[f].name[cg->version],
+                                (both ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 }
 
 /* v1 tells through an eventfd that somebody waits for memory. (It has marks on usage too, but setting one
@@ -509,8 +511,8 @@ bool gb_cgroup_recycle(struct gb_cgroup *cg)
         cg->limit_bytes = limit;
     }
     cg->used = true;
-    return !gb_fd_put(cg->fd[GB_CG_MEMORY], "memory.max_usage_in_bytes", "0") &&
-           !gb_fd_put(cg->fd[GB_CG_CPUACCT], "cpuacct.usage", "0");
+    return pwrite(cg->file_fd[GB_CG_PEAK], "0", 1, 0) == 1 &&
+           pwrite(cg->file_fd[GB_CG_CPU_USED], "0", 1, 0) == 1;
 }
 
 void gb_cgroup_destroy(struct gb_cgroup *cg)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ struct head {
     uint32_t kind, bytes;
 };
 
+#define SHORT ((uint64_t)16384) /* below that, to copy costs less than to map */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 /* --- writing --- */
@@ -165,7 +167,7 @@ static int take_item(struct reader *r, uint32_t kind, const char *data, size_t l
 /* Field by field: the arrays are long, and most of them stay unused. */
 static void clear(struct gb_payload *p)
 {
-    p->map = NULL;
+    p->map = p->copy = NULL;
     p->bytes = p->argc = p->envc = p->output_count = p->file_count = 0;
 }
 
@@ -213,6 +215,13 @@ int gb_payload_open(int fd, uint64_t bytes, struct gb_payload *ret, struct gb_er
     int r = gb_payload_check(fd, bytes, err);
     if (r || !bytes)
         return r ? r : gb_payload_read("", 0, ret, err);
+    char *copy = bytes <= SHORT ? malloc(bytes) : NULL;
+    if (copy && pread(fd, copy, bytes, 0) == (ssize_t)bytes) {
+        r = gb_payload_read(copy, bytes, ret, err);
+        ret->copy = copy;
+        return r;
+    }
+    free(copy);
     char *map = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return gb_err_set(err, GB_ERR_BUSY, errno, "map the payload");
@@ -228,5 +237,6 @@ void gb_payload_done(struct gb_payload *p)
 {
     if (p->map)
         munmap((void *)p->map, p->bytes);
+    free(p->copy);
     clear(p);
 }

@@ -18,9 +18,10 @@ void gb_payload_add_text(struct gb_buf *b, enum gb_item_kind kind, const char *t
 /* A sealed memfd with these bytes, or -errno. */
 int gb_payload_seal(const struct gb_buf *b);
 
-/* A payload that was received: mapped read-only, arrays pointing into the mapping. */
+/* A payload that was received: mapped read-only, or copied if it is short; arrays pointing into that. */
 struct gb_payload {
     const char *map;
+    char *copy;
     size_t bytes;
     const char *argv[GB_PAYLOAD_STRINGS + 1], *env[GB_PAYLOAD_STRINGS + 1], *outputs[GB_PAYLOAD_STRINGS + 1];
     size_t argc, envc, output_count;
