@@ -73,7 +73,7 @@ def _starts(r):
 
 
 def _memory(r):
-    python = r.get("idle", {}).get("kinds", {}).get("python")
+    python = r.get("idle", {}).get("many", {}).get("kinds", {}).get("python")
     yield ("memory per idle waiting Python box", "≤ 1 MiB proportional set size", python and python["mean_kib"] <= 1024,
            f"{python['mean_kib']:.0f} KiB, mean of {python['boxes']}" if python else "no such box waits")
     grown = r.get("growth")

@@ -10,6 +10,8 @@ from turns import MOST_S, percentile, together
 PAUSE_MS = 50
 BURST = 100
 IDLE_S = 1.0
+MANY = 32  # boxes of each kind that wait, where memory is measured
+MANY_S = 30
 NOISE = {"own_kib": 2048, "descriptors": 16, "cgroups": 8}  # a pool that makes and ends boxes is never quite still; what leaks with each call is far more
 CROWD = ["1000", "1000", "250"]  # idle, slow, ms between two bytes of a slow one
 
@@ -70,8 +72,7 @@ def bursts(subjects, program, turns, rounds, most_s, note):
 
 # --- what the service holds ---
 
-def idle_boxes(service):
-    """Memory of the boxes that wait, by their kind, and of everything divided by their number."""
+def _waiting(service):
     service.settle()
     boxes = proc.waiting_boxes(service.process.pid)
     kinds = {}
@@ -80,6 +81,18 @@ def idle_boxes(service):
     total = sum(map(proc.pss_kib, proc.family(service.process.pid)))
     return {"boxes": len(boxes), "service_pss_kib": total, "service_pss_kib_per_box": total / len(boxes) if boxes else None,
             "kinds": {kind: {"boxes": len(kib), "mean_kib": sum(kib) / len(kib), "most_kib": max(kib)} for kind, kib in kinds.items()}}
+
+
+def idle_boxes(service):
+    """Memory of the boxes that wait, by their kind, and of everything divided by their number: of as many as there are, and of MANY. What they share is divided by those who share it."""
+    few = _waiting(service)
+    with service.configured(pool={"low": MANY}):
+        end = time.monotonic() + MANY_S
+        while time.monotonic() < end and len(proc.waiting_boxes(service.process.pid)) < 2 * MANY:  # plain ones and Python's
+            time.sleep(0.2)
+        many = _waiting(service)
+    service.settle()
+    return {"few": few, "many": many}
 
 
 def growth(http, program, warm, runs, most_s):

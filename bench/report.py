@@ -95,11 +95,12 @@ def bursts(results):
 
 
 def idle(results):
-    i = results["idle"]
-    text = f"## Boxes that wait\n\n{i['boxes']} wait; the service with all of them has {figure(i['service_pss_kib'] / 1024)} MiB (PSS of all its processes)"
-    text += f", {figure(i['service_pss_kib_per_box'] / 1024)} MiB for each.\n\n" if i["boxes"] else ".\n"
-    rows = [[kind, str(k["boxes"]), figure(k["mean_kib"]), figure(k["most_kib"])] for kind, k in i["kinds"].items()]
-    return text + (table(["kind", "boxes", "KiB each (PSS)", "at most"], rows) if rows else "")
+    text = "## Boxes that wait\n\nMemory is the proportional set size: what several share is divided by their number. As many wait as by default, and as with `pool.low` raised.\n\n"
+    rows = []
+    for i in results["idle"].values():
+        rows += [[str(i["boxes"]), kind, str(k["boxes"]), figure(k["mean_kib"]), figure(k["most_kib"])] for kind, k in i["kinds"].items()]
+        rows.append([str(i["boxes"]), "the whole service", "", figure(i["service_pss_kib"]), ""])
+    return text + table(["boxes", "kind", "of it", "KiB each", "at most"], rows)
 
 
 def growth(results):

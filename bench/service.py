@@ -1,7 +1,9 @@
 """`glovebox serve`, with directories, a port and a cgroup of its own."""
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -21,13 +23,11 @@ class Service:
         self.bench = bench
         self.cgroup = os.path.join(os.environ.get("GLOVEBOX_CGROUP_PARENT", "").strip("/"), bench.name) if os.geteuid() == 0 else None
         self.socket = bench.path("glovebox.sock")
-        config = CONFIG | {"listen": ["127.0.0.1:0", f"unix:{self.socket}"], "state_dir": bench.path("state"), "runtime_dir": bench.path("run")}
+        self.config = CONFIG | {"listen": ["127.0.0.1:0", f"unix:{self.socket}"], "state_dir": bench.path("state"), "runtime_dir": bench.path("run")}
         if self.cgroup:
             proc.make_cgroup(self.cgroup)
-            config["cgroup_parent"] = "/" + self.cgroup
-        with open(bench.path("glovebox.yaml"), "w", encoding="utf-8") as f:
-            json.dump(config, f)
-        os.chmod(bench.path("glovebox.yaml"), 0o600)
+            self.config["cgroup_parent"] = "/" + self.cgroup
+        self.write(self.config)
         self.process = self.address = None
 
     def __enter__(self):
@@ -54,6 +54,26 @@ class Service:
             self.process.wait()
         if self.cgroup:
             proc.remove_cgroups(lambda name: name == os.path.basename(self.cgroup))
+
+    # --- how it is configured ---
+
+    def write(self, config):
+        new = self.bench.path("glovebox.yaml.new")
+        with open(new, "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        os.chmod(new, 0o600)
+        os.rename(new, self.bench.path("glovebox.yaml"))
+
+    @contextlib.contextmanager
+    def configured(self, **changes):
+        """While the block lasts, it has this besides, or in place of what it had."""
+        self.write(self.config | changes)
+        self.process.send_signal(signal.SIGHUP)
+        try:
+            yield
+        finally:
+            self.write(self.config)
+            self.process.send_signal(signal.SIGHUP)
 
     # --- what it holds ---
 

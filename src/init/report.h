@@ -13,7 +13,7 @@
 
 enum gb_report_kind {
     GB_REPORT_READY,       /* every step done, init follows; with descriptors, see enum gb_ready_fd */
-    GB_REPORT_FAILED, /* a step failed: err says which and why */
+    GB_REPORT_FAILED,      /* a step failed: err says which and why */
     GB_REPORT_FILE_FAILED, /* from init: a file of the call cannot be made; value is the errno, number which
                             */
     GB_REPORT_EXEC_FAILED, /* from init: value is the errno of exec */

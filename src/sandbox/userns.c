@@ -211,7 +211,9 @@ int gb_userns_map_other(const struct gb_box *box, long pid)
 }
 #endif
 
-/* idmap, where a zygote bears the box: as the one uid that it was born under, it may map itself to that. */
+/* idmap, where a zygote bears the box: as the one uid that it was born under, it may map itself to that. The
+ * zygote's namespace has no right to set groups, so the box's has none from the start; else the kernel would
+ * refuse the second map. */
 int gb_userns_map_self(struct gb_box *box, struct gb_err *err)
 {
     char map[48];
@@ -224,8 +226,6 @@ int gb_userns_map_self(struct gb_box *box, struct gb_err *err)
 #endif
     snprintf(map, sizeof(map), "%d %u 1\n", GB_BOX_UID, box->host_uid);
     int r = dir < 0 ? gb_err_set(err, GB_ERR_LAYER, errno, "open /proc/self") : 0;
-    if (!r && GB_WALL("setgroups"))
-        r = put_map(dir, "setgroups", "deny", err);
     if (!r)
         r = put_map(dir, "uid_map", map, err);
     if (!r)

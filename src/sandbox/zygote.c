@@ -89,7 +89,7 @@ static void zygote_main(struct gb_box *box, const struct gb_zygote_spec *spec, i
 {
     struct gb_err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0);
+    prctl(PR_SET_NAME, GB_ZYGOTE_NAME, 0, 0, 0);
     umask(022);
     close(TAKE_FD(box->channel));
     int r = become_root(box, &err);

@@ -18,7 +18,10 @@
 /* Beside the range that boxes lease from; see userns.c. */
 #define GB_ZYGOTE_UID 2000065540U
 
+#define GB_ZYGOTE_NAME "glovebox-zygote" /* in a list of processes */
+
 /* Descriptors of a zygote that was executed. */
+#define GB_ZYGOTE_NAME "glovebox-zygote" /* in a list of processes */
 enum { GB_ZYGOTE_SOCKET = 3, GB_ZYGOTE_PROC };
 
 struct gb_zygote_spec {

@@ -17,14 +17,30 @@ static bool has_syntax(const struct gb_screen_rule *rule)
     return rule->calls || rule->imports || rule->paths || rule->writes;
 }
 
-/* A letter and words. What has white space in it is no name, and nothing could match it. */
+/* A letter and words. What has white space in it is no name, and nothing could match it. Without printf: it
+ * is done for each call. */
 static void add_line(struct gb_buf *out, char kind, const char *const *words, size_t count)
 {
     gb_buf_add(out, &kind, 1);
-    for (size_t i = 0; words && i < count && words[i]; i++)
-        if (!strpbrk(words[i], " \t\r\n\v\f"))
-            gb_buf_printf(out, " %s", words[i]);
-    gb_buf_puts(out, "\n");
+    for (size_t i = 0; words && i < count && words[i]; i++) {
+        const size_t len = strcspn(words[i], " \t\r\n\v\f");
+        if (words[i][len])
+            continue;
+        gb_buf_add(out, " ", 1);
+        gb_buf_add(out, words[i], len);
+    }
+    gb_buf_add(out, "\n", 1);
+}
+
+static void add_rule(struct gb_buf *out, size_t number, const char *action)
+{
+    char text[24];
+    gb_text_decimal((int64_t)number, 0, text, sizeof(text));
+    gb_buf_add(out, "R ", 2);
+    gb_buf_puts(out, text);
+    gb_buf_add(out, " ", 1);
+    gb_buf_puts(out, action);
+    gb_buf_add(out, "\n", 1);
 }
 
 /* start.py's configure reads it. */
@@ -36,7 +52,7 @@ bool gb_screen_python_text(const struct gb_screen *screen, const struct gb_scree
         const struct gb_screen_rule *rule = gb_screen_rule(screen, i);
         if (!has_syntax(rule) || actions->action[i] == GB_SCREEN_OFF)
             continue;
-        gb_buf_printf(out, "R %zu %s\n", i, gb_screen_names[actions->action[i]]);
+        add_rule(out, i, gb_screen_names[actions->action[i]]);
         if (rule->calls)
             add_line(out, 'C', rule->calls, SIZE_MAX);
         if (rule->imports)

@@ -121,7 +121,7 @@ SCRIPTS = {
     "exception handler": "process.on('uncaughtException', (e, origin) => { console.log('handler', e.message, origin); }); setTimeout(() => console.log('on'), 5); throw new Error('x')",
     "exception handler that throws": "process.on('uncaughtException', () => { throw new Error('again'); }); throw new Error('x')",
     "exception monitor": "process.on('uncaughtExceptionMonitor', (e) => console.log('seen', e.message)); throw new Error('x')",
-    "order": "setTimeout(() => console.log('timeout')); setImmediate(() => console.log('immediate')); process.nextTick(() => console.log('tick')); Promise.resolve().then(() => console.log('micro')); queueMicrotask(() => console.log('micro 2')); console.log('sync')",
+    "order": "setImmediate(() => { console.log('immediate'); setTimeout(() => console.log('timeout')); }); process.nextTick(() => console.log('tick')); Promise.resolve().then(() => console.log('micro')); queueMicrotask(() => console.log('micro 2')); console.log('sync')",
     "async": "(async () => { for await (const x of (async function* () { yield 1; yield 2; })()) console.log(x); await null; throw new Error('async'); })()",
     "timers": "const t = setInterval(() => { console.log('tick'); if (++n > 2) clearInterval(t); }, 1); let n = 0",
     "unreferenced timer": "setTimeout(() => console.log('no'), 100000).unref(); console.log('end')",
