@@ -148,7 +148,7 @@ static void execute_init(const struct gb_nursery *n, struct gb_box *box, long wa
 }
 
 /* Closes all above the channel but init's image and the scratch file system: a zygote has as many as it has
- * network namespaces, and a pipe needs a number below the box's limit. */
+ * network namespaces, and what is opened from here on needs numbers below the box's limit. */
 static int close_others(const struct gb_box *box)
 {
     const int image = box->image_fd, scratch = box->scratch_fd;
@@ -187,8 +187,10 @@ static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb
     box->root_fd = open(gb_steps_stand("pivot") ? "/" : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
                              : gb_steps_run(box, GB_SIDE_BOX, &err);
+    if (!r && (r = close_others(box)))
+        gb_err_set(&err, GB_ERR_INTERNAL, -r, "close what is the zygote's");
     if (!r && n->born) {
-        waiting = close_others(box) ? -1 : n->born(leisure, &control);
+        waiting = n->born(leisure, &control);
         if (waiting == 0)
             return;
         if (waiting < 0)

@@ -225,7 +225,7 @@ static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *re
 
 static int await_ready(struct gb_box *box, struct gb_err *err)
 {
-    struct gb_report ready;
+    struct gb_report ready = {.kind = -1};
     const int64_t deadline_us = gb_clock_us() + (int64_t)SETUP_SECONDS * 1000000;
     do {
         int r = receive(box, deadline_us, &ready, err);

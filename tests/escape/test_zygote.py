@@ -312,7 +312,8 @@ def test_what_the_zygote_and_pid_1_hold(gb, nurseries, skip):
         assert {held.pop(0), held.pop(1)} == {"/dev/null"} and held.pop(3).startswith("socket:") and held.pop(4) in ("/", "/proc")
         held.pop(2)
         assert "memfd:glovebox-init" in held.pop(5)
-        rest = kinds(held.values())
+        # Of the root that it has in common with its boxes; landlock's rules name them.
+        rest = kinds(link for link in held.values() if link not in ("/", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/dev"))
         assert (rest == ["net", "net"]) == (not skip), held
         # A pipe to the zygote's stderr, say, would be a pipe from box to box.
         assert kinds(descriptors(init_of(box)).values()) == ["anon_inode", "socket"]

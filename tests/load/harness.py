@@ -43,9 +43,9 @@ def finish():
 # --- asking ---
 
 
-def pump(service, path, *options, body=None, expect=None):
-    """Runs the load generator; returns its report. Whether replies were wrong is for the caller to judge."""
-    command = [str(BUILD / "pump"), *map(str, options), *(["-b", body] if body else []), *(["-e", expect] if expect else []), service.host, str(service.port), path]
+def ask(service, path, *options, body=None, expect=None):
+    """Runs the load generator of `make bench`; returns its report. Whether replies failed is for the caller to judge."""
+    command = [str(BUILD / "bench-load"), *map(str, options), *(["-b", body] if body else []), *(["-e", expect] if expect else []), f"{service.host}:{service.port}", path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.stdout.startswith("{"), (command, done)
     return json.loads(done.stdout)
