@@ -80,6 +80,7 @@ static void call_free(struct call *call)
     gb_result_done(&call->result);
     gb_buf_done(&call->run.raw[0]);
     gb_buf_done(&call->run.raw[1]);
+    gb_buf_done(&call->reply);
     free(call->skipped);
     free(call->enforced);
     json_decref(call->answer);
@@ -103,6 +104,17 @@ static void note_ack(struct front *f, const struct gb_msg_ack *ack)
     f->metrics.audit_failed += failed;
 }
 
+static void log_call(const struct call *call)
+{
+    gb_log(GB_LOG_INFO, "call", GB_S("id", call->id), GB_S("request_id", call->request_id),
+           GB_S("principal", call->principal), GB_S("tool", call->tool->name),
+           GB_S("language", call->request.runtime ? call->request.runtime->name : ""),
+           GB_S("status", gb_status_name(call->result.status)),
+           GB_S("denied", call->denial_count ? gb_denial_name(call->denials[0].code) : ""),
+           GB_S("error", call->err.code ? gb_err_name((enum gb_error_code)call->err.code) : ""),
+           GB_S("detail", call->err.text), GB_I("us", gb_clock_us() - call->start_us));
+}
+
 static void outcome_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
 {
     struct call *call = GB_OWNER(wait, struct call, wait);
@@ -113,13 +125,6 @@ static void outcome_done(struct audit_wait *wait, const struct gb_msg_ack *ack)
         call->err = ack->err; /* a result that has no record is not given out */
     }
     metrics_call(&f->metrics, call);
-    gb_log(GB_LOG_INFO, "call", GB_S("id", call->id), GB_S("request_id", call->request_id),
-           GB_S("principal", call->principal), GB_S("tool", call->tool->name),
-           GB_S("language", call->request.runtime ? call->request.runtime->name : ""),
-           GB_S("status", gb_status_name(call->result.status)),
-           GB_S("denied", call->denial_count ? gb_denial_name(call->denials[0].code) : ""),
-           GB_S("error", call->err.code ? gb_err_name((enum gb_error_code)call->err.code) : ""),
-           GB_S("detail", call->err.text), GB_I("us", gb_clock_us() - call->start_us));
     struct conn *c = call->conn;
     if (c)
         reply_call(call);
@@ -152,10 +157,15 @@ static void finish(struct call *call)
                                       ? GB_STATUS_BLOCKED
                                       : GB_STATUS_INTERNAL;
     call->wait.done = outcome_done;
-    if (record_outcome(call)) {
+    const bool failed = record_outcome(call) != 0;
+    /* The store is at work meanwhile. */
+    log_call(call);
+    if (failed) {
         struct gb_msg_ack ack = {0};
         gb_err_set(&ack.err, GB_ERR_AUDIT, ENOMEM, "record the outcome");
         outcome_done(&call->wait, &ack);
+    } else if (call->stream == STREAM_NONE) { /* else output that was not sent yet comes first */
+        reply_prepare(call);
     }
 }
 

@@ -62,6 +62,7 @@ struct call {
     char (*skipped)[96]; /* texts for result.files */
     char *enforced;      /* the receipt as JSON */
     json_t *answer;      /* of the broker, sanitised; NULL if there is none */
+    struct gb_buf reply; /* made while its record is written; given out when that is done */
     uint64_t redactions;
     struct gb_err err; /* why nothing was run */
     size_t sent[2];    /* bytes of each stream that went into events */

@@ -167,11 +167,18 @@ static void reply_failure(struct call *call)
     last_event(call, "error", &text);
 }
 
+void reply_prepare(struct call *call)
+{
+    if (call->reply.max || call->err.code != GB_ERR_NONE)
+        return;
+    call->reply.max = REPLY_MOST;
+    result_text(call, &call->reply);
+}
+
 void reply_keep(struct call *call)
 {
-    AUTO_BUF text = {.max = REPLY_MOST};
-    result_text(call, &text);
-    idem_keep(call->front->idem, TAKE_PTR(call->idem), text.data, text.len);
+    reply_prepare(call);
+    idem_keep(call->front->idem, TAKE_PTR(call->idem), call->reply.data, call->reply.len);
 }
 
 void reply_call(struct call *call)
@@ -188,17 +195,16 @@ void reply_call(struct call *call)
         reply_failure(call);
         return;
     }
-    AUTO_BUF text = {.max = REPLY_MOST};
     const bool pending = call->result.status == GB_STATUS_PENDING;
     if (call->stream != STREAM_NONE)
         reply_output(call);
-    result_text(call, &text);
+    reply_prepare(call);
     if (claim && result_may_change(call))
         idem_drop(f->idem, claim);
     else if (claim)
-        idem_keep(f->idem, claim, text.data, text.len);
+        idem_keep(f->idem, claim, call->reply.data, call->reply.len);
     if (call->stream != STREAM_NONE)
-        last_event(call, "result", &text);
+        last_event(call, "result", &call->reply);
     else
-        reply_json(call->conn, pending ? 202 : 200, &text);
+        reply_json(call->conn, pending ? 202 : 200, &call->reply);
 }

@@ -11,6 +11,8 @@ void reply_json(struct conn *c, int status, const struct gb_buf *body);
 
 /* The whole of it: result or problem, as reply or last event. The client must still be there. */
 void reply_call(struct call *call);
+/* Makes the text of the result, if it is not there yet. */
+void reply_prepare(struct call *call);
 /* The client has left: the result is only for those who repeat the call with its Idempotency-Key. */
 void reply_keep(struct call *call);
 
