@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
@@ -223,10 +224,20 @@ static int receive(struct gb_box *box, int64_t deadline_us, struct gb_report *re
     return 0;
 }
 
+static int64_t setup_us(void)
+{
+#ifdef GB_TESTING
+    const char *ms = getenv("GLOVEBOX_TEST_SETUP_MS");
+    if (ms)
+        return strtoll(ms, NULL, 10) * 1000;
+#endif
+    return (int64_t)SETUP_SECONDS * 1000000;
+}
+
 static int await_ready(struct gb_box *box, struct gb_err *err)
 {
     struct gb_report ready = {.kind = -1};
-    const int64_t deadline_us = gb_clock_us() + (int64_t)SETUP_SECONDS * 1000000;
+    const int64_t deadline_us = gb_clock_us() + setup_us();
     do {
         int r = receive(box, deadline_us, &ready, err);
         if (r)

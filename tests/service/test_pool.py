@@ -526,6 +526,19 @@ def test_a_zygote_that_hangs_holds_nobody_up_for_long(start_service):
     assert start_of(wait_start(s, "waiting", "print(1)")) == "waiting"
 
 
+@pytest.mark.testbuild
+def test_a_zygote_that_never_comes_back_is_replaced(start_service):
+    """It sleeps while a box sets itself up; if that never ends, only an end of both helps."""
+    s = start_service(ONE | {"boxes": {"running": 4}}, env={"GLOVEBOX_TEST_SETUP_MS": "1000"})
+    wait_waiting(s, plain=1, python=1)
+    stuck = victims(s, "the zygote of python")
+    for pid in stuck:
+        os.kill(pid, signal.SIGSTOP)
+    assert [run(s, f"print({i})")["stdout"] for i in range(3)] == ["0\n", "1\n", "2\n"]
+    wait_for(lambda: f"another zygote: {s.pool()}", lambda: len(s.pool()["zygotes"]) == 2 and not set(stuck) & set(s.pool()["zygotes"]))
+    assert start_of(wait_start(s, "waiting", "print(1)")) == "waiting"
+
+
 @pytest.mark.parametrize("name", ["its keeper", "pid 1 of its box", "its interpreter", "its zygote", "the launcher"])
 def test_what_serves_is_killed(start_service, name):
     """The caller hears of it, the place is free again, and nothing is left."""
