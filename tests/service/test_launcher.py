@@ -762,7 +762,8 @@ def test_a_keeper_holds_its_own_descriptors_only(launcher):
         ours = {os.readlink(f"/proc/self/fd/{fd}") for fd in (other.out, other.err)}
         assert not ours & set(names)  # nothing of the other run
         channels = {os.readlink(f"/proc/{launcher.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{launcher.process.pid}/fd") if int(fd) > 2}
-        assert not channels & set(names)  # nothing of the launcher's
+        bell = {"anon_inode:[eventfd]"}  # they all look alike; the keeper has one that tells of memory
+        assert not (channels - bell) & set(names) and sum(name in bell for name in names) <= 1  # nothing of the launcher's
     run.close()
     other.close()
 

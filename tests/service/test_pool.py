@@ -309,7 +309,7 @@ def burn(seconds):
         pass
 
 
-@pytest.mark.skipif(MODE != "root", reason="needs to put a process into the cgroup of a box")
+@pytest.mark.rootonly  # who puts a process into the cgroup of a box
 def test_what_was_used_before_the_call_is_not_the_calls(start_service):
     """Somebody burns a second and a half in the cgroup of a box that waits; the call may use one, and uses a third."""
     s = start_service(ONE | {"limits": {"max_cpu_seconds": 1}})

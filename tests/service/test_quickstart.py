@@ -84,6 +84,17 @@ class Walk:
             lines.append(line)
         return b"".join([*lines, line.removesuffix(b":end:\n")]).decode()
 
+    def has_waiting(self):
+        """Does a box for Python wait? A moment after the start one does, which is what the pages show."""
+        table = conftest.processes()
+
+        def is_ours(pid):
+            while pid in table and pid != self.terminal.process.pid:
+                pid = table[pid][2]
+            return pid == self.terminal.process.pid
+
+        return any(comm == "gb-waits-python" and is_ours(pid) for pid, (comm, *_) in table.items())
+
     def serve(self, command):
         """Into the terminal for the service, up to the banner."""
         if self.terminal:
@@ -92,6 +103,7 @@ class Walk:
         self.terminal = Terminal(command, self.top, self.env)
         wait_for(lambda: f"the banner:\n{self.terminal.text()}", lambda: "Try:" in self.terminal.text())
         self.port = re.search(r"http://127\.0\.0\.1:(\d+)", self.terminal.text())[1]
+        wait_for("a box that waits", self.has_waiting)
 
     def follow(self, shown, seen):
         """Is this what the page shows? … stands for anything, and what differs from run to run for its like; an id, a hash or a key for the same one from then on."""
