@@ -357,7 +357,7 @@ def life(slot, modules):
     _glovebox.huge_code()
     _glovebox.huge_data()
     PAGES[0] = find_pages()
-    call = _glovebox.wait(ready)
+    call = _glovebox.wait(ready, not PRELOADED and not UNFILLED)
     if call:
         become(*call)
     gc.enable()

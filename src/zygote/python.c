@@ -29,7 +29,28 @@ static struct {
     char name[16]; /* of the interpreter */
     int words;     /* the reading end */
     PyObject *ready;
+    int bare; /* nothing of anybody's is loaded */
 } kept;
+
+/* fork() has the C library and others put their locks in order, and copies a dozen pages by that. Our other
+ * thread sleeps and has none; libraries that were preloaded may have more to do. */
+static pid_t fork_interpreter(void)
+{
+    return kept.bare ? _Fork() : fork();
+}
+
+/* In the interpreter: before it waits. What is not to be done at all costs no pages either. */
+static void get_ready(bool leisure)
+{
+    if (kept.bare && !leisure)
+        return;
+    PyObject *done = PyObject_CallFunctionObjArgs(kept.ready, leisure ? Py_True : Py_False, NULL);
+    if (!done) {
+        PyErr_Print();
+        _exit(1);
+    }
+    Py_DECREF(done);
+}
 
 /* In PID 1 of a box: forks the interpreter that waits. */
 static long born(bool leisure, int *ret_control)
@@ -38,7 +59,7 @@ static long born(bool leisure, int *ret_control)
     if (pipe2(ends, O_CLOEXEC))
         return -1;
     PyOS_BeforeFork();
-    const pid_t pid = fork();
+    const pid_t pid = fork_interpreter();
     if (pid == 0) {
         /* Of what PID 1 has, the interpreter gets one pipe, and not even that when it runs. */
         kept.words = dup2(ends[0], GB_INIT_CHANNEL);
@@ -49,12 +70,7 @@ static long born(bool leisure, int *ret_control)
         gb_init_give_back();
         prctl(PR_SET_NAME, kept.name, 0, 0, 0);
         PyOS_AfterFork_Child();
-        PyObject *done = PyObject_CallFunctionObjArgs(kept.ready, leisure ? Py_True : Py_False, NULL);
-        if (!done) {
-            PyErr_Print();
-            _exit(1);
-        }
-        Py_DECREF(done);
+        get_ready(leisure);
         return 0;
     }
     PyOS_AfterFork_Parent(); /* the zygote's memory is still ours */
@@ -122,7 +138,7 @@ static void name_process(void)
     close(fd);
 }
 
-static PyObject *wait_for_call(PyObject *self, PyObject *ready)
+static PyObject *wait_for_call(PyObject *self, PyObject *arguments)
 {
     struct gb_nursery n = {.socket = GB_ZYGOTE_SOCKET,
                            .proc_fd = GB_ZYGOTE_PROC,
@@ -130,7 +146,8 @@ static PyObject *wait_for_call(PyObject *self, PyObject *ready)
                            .born = born};
     size_t len = 0;
     (void)self;
-    kept.ready = ready;
+    if (!PyArg_ParseTuple(arguments, "O|p:wait", &kept.ready, &kept.bare))
+        return NULL;
     if (put_threads_away())
         return PyErr_Format(PyExc_RuntimeError,
                             "%d threads run: a module that was preloaded has started some, and they would be "
@@ -150,10 +167,11 @@ static PyObject *wait_for_call(PyObject *self, PyObject *ready)
 }
 
 static PyMethodDef methods[] = {
-        {"wait", wait_for_call, METH_O,
-         "wait(ready): bears boxes. Returns in each of them, when its call has come: None if it is like "
-         "most, "
-         "or what become() is to be called with. ready(has_time) is called in each before that."},
+        {"wait", wait_for_call, METH_VARARGS,
+         "wait(ready, bare=False): bears boxes. Returns in each of them, when its call has come, what "
+         "words.c "
+         "makes of it. ready(has_time) is called in each before that; if nothing is loaded that could mind "
+         "(bare), only if there is time."},
         {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {
         PyModuleDef_HEAD_INIT, "_glovebox", NULL, -1, methods, NULL, NULL, NULL, NULL};

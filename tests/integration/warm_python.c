@@ -111,8 +111,12 @@ static void answer(pid_t pid, int go)
 }
 
 /* Returns in children only. */
-static PyObject *wait_for_call(PyObject *module, PyObject *ready)
+static PyObject *wait_for_call(PyObject *module, PyObject *arguments)
 {
+    PyObject *ready;
+    int bare; /* here it makes no difference */
+    if (!PyArg_ParseTuple(arguments, "O|p:wait", &ready, &bare))
+        return NULL;
     static char request[1 << 17];
     (void)module;
     begun = mmap(NULL, sizeof(*begun), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -146,7 +150,7 @@ PyMODINIT_FUNC PyInit__glovebox(void);
 
 PyMODINIT_FUNC PyInit__glovebox(void)
 {
-    static PyMethodDef methods[] = {{"wait", wait_for_call, METH_O, "wait(ready)"}, {0}};
+    static PyMethodDef methods[] = {{"wait", wait_for_call, METH_VARARGS, "wait(ready, bare)"}, {0}};
     static struct PyModuleDef definition = {
             PyModuleDef_HEAD_INIT, "_glovebox", NULL, -1, methods, NULL, NULL, NULL, NULL};
     PyObject *module = PyModule_Create(&definition);
