@@ -228,7 +228,7 @@ static bool turn(void)
         if (!was_busy[i])
             s.peers[i].ack_err = s.batch_err;
         gb_peer_flush(&s.peers[i], &s.ledger);
-        int r = gb_peer_watch(&s.peers[i], s.loop);
+        int r = gb_peer_watch(&s.peers[i], i > FRONT && gb_peer_is_busy(&s.peers[FRONT]), s.loop);
         if (r)
             die("watch a channel", strerror(-r));
     }
@@ -404,8 +404,8 @@ int main(void)
     s.settle.fire = on_settle;
     s.tidy.fire = on_tidy;
     s.peers[FRONT].source.ready = s.peers[LAUNCH].source.ready = on_peer;
-    if (gb_loop_watch(s.loop, &s.control, EPOLLIN) || gb_peer_watch(&s.peers[FRONT], s.loop) ||
-        gb_peer_watch(&s.peers[LAUNCH], s.loop) || gb_loop_at(s.loop, &s.sweep, gb_clock_us()))
+    if (gb_loop_watch(s.loop, &s.control, EPOLLIN) || gb_peer_watch(&s.peers[FRONT], false, s.loop) ||
+        gb_peer_watch(&s.peers[LAUNCH], false, s.loop) || gb_loop_at(s.loop, &s.sweep, gb_clock_us()))
         die("watch the channels", strerror(errno));
     if (!gb_msg_send(GB_CONTROL, GB_MSG_READY, 0, NULL, NULL, 0, NULL, 0))
         gb_loop_run(s.loop);

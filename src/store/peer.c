@@ -114,9 +114,8 @@ void gb_peer_flush(struct gb_peer *peer, struct gb_ledger *ledger)
         (void)(peer->find_usage ? send_usage : send_rows)(peer, ledger);
 }
 
-int gb_peer_watch(struct gb_peer *peer, struct gb_loop *loop)
+int gb_peer_watch(struct gb_peer *peer, bool held, struct gb_loop *loop)
 {
-    return peer->source.fd < 0
-                   ? 0
-                   : gb_loop_watch(loop, &peer->source, gb_peer_is_busy(peer) ? EPOLLOUT : EPOLLIN);
+    const uint32_t events = gb_peer_is_busy(peer) ? EPOLLOUT : held ? 0 : EPOLLIN;
+    return peer->source.fd < 0 ? 0 : gb_loop_watch(loop, &peer->source, events);
 }

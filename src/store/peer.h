@@ -34,5 +34,5 @@ struct gb_peer {
 bool gb_peer_is_busy(const struct gb_peer *peer);
 /* Sends what is to be sent, as far as the socket takes it. */
 void gb_peer_flush(struct gb_peer *peer, struct gb_ledger *ledger);
-/* Watches for what the peer is waited for now. */
-int gb_peer_watch(struct gb_peer *peer, struct gb_loop *loop);
+/* Watches for what the peer is waited for now; if it is held up by another, for nothing. */
+int gb_peer_watch(struct gb_peer *peer, bool held, struct gb_loop *loop);
