@@ -21,6 +21,7 @@
 #define BACK_OFF_MOST 30000000
 #define TEND_US       100000
 #define PATIENCE_US   5000000 /* a call that has waited so long for a box is built one from nothing */
+#define MEMORY_LEAST  16      /* MiB */
 
 struct slot {
     pid_t pid; /* 0: free */
@@ -81,6 +82,13 @@ static bool is_eager(const struct pool *pool)
 static bool fits(const struct slot *s, const struct gb_msg_run *ask)
 {
     return s->pid && !s->left && s->key == ask->pool && gb_pool_has_limits(&s->limits, &ask->limits);
+}
+
+/* A box shares its zygote's memory while it sets itself up, already in its own cgroup: if that is full by
+ * then, the kernel may end both. It takes a megabyte or two. */
+static bool is_roomy(const struct gb_limits *limits)
+{
+    return limits->memory_mb >= MEMORY_LEAST;
 }
 
 /* --- slots --- */
@@ -378,7 +386,7 @@ static void settle_pending(void)
 bool gb_pool_take(struct gb_run *run)
 {
     const int index = run->ask.pool ? find_pool(&run->ask) : -1;
-    if (index < 0 || p.stopped)
+    if (index < 0 || p.stopped || !is_roomy(&run->ask.limits))
         return false;
     const int64_t now = gb_clock_us();
     struct pool *pool = &p.pools[index];
@@ -497,9 +505,10 @@ void gb_pool_set(const struct gb_msg_pools *pools, const struct gb_msg_ceiling *
     p.ceiling = *ceiling;
     p.idle_us = (int64_t)pools->idle_ms * 1000;
     p.zygote_boxes = pools->zygote_boxes;
-    p.pool_count = pools->count;
+    p.pool_count = 0;
     for (unsigned i = 0; i < pools->count; i++)
-        p.pools[i] = (struct pool){.want = pools->want[i], .spare = pools->want[i].low};
+        if (is_roomy(&pools->want[i].limits))
+            p.pools[p.pool_count++] = (struct pool){.want = pools->want[i], .spare = pools->want[i].low};
     p.tend_us = 0;
     settle_pending();
 }

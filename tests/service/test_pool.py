@@ -279,6 +279,15 @@ def test_a_call_has_its_own_limits(pooled, name, warm):
     assert result["stdout"] == "1\n" and result["enforced"]["limits"][name] != value
 
 
+def test_little_memory_is_kept_away_from_zygotes(start_service):
+    """A box shares its zygote's while it sets itself up: what ends the one could end the other."""
+    s = start_service(ONE | {"profiles": {"small": {"limits": {"max_memory_mb": 15}}}, "tools": [{"name": "execute_code", "code": {}}, {"name": "little", "code": {}, "profile": "small"}]})
+    wait_waiting(s, plain=1, python=1)
+    assert run(s, "echo 1", **SH, limits={"max_memory_mb": 15})["enforced"]["start"] == "cold"
+    assert run(s, "echo 1", **SH, limits={"max_memory_mb": 16})["enforced"]["start"] == "built"
+    assert len(s.pool()["zygotes"]) == 2
+
+
 @pytest.mark.skipif(not CGROUPS, reason="without cgroups there is no share of cpu")
 def test_the_share_of_cpu_is_the_boxes_own(pooled):
     with api.Stream(pooled, api.FOREVER, limits={"max_cpu_percent": 30}) as stream:
