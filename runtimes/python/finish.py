@@ -256,7 +256,9 @@ def finish(slot, kept, threads):
     yield (bool,)  # when beneath.c gets this, the exception, with all that it keeps alive, is let go of
     yield from run_exit_functions()
     if _thread._count() > threads:
-        sys.setswitchinterval(3600)  # those that are left are daemons, for which no native interpreter waits
+        # Those that are left are daemons, for which no native interpreter waits. Not for ever: one that computes would
+        # not give back what it gets while we write.
+        sys.setswitchinterval(0.05)
     if not (yield from flush_streams()):
         code = FLUSH_FAILED
     rest, has_libraries = left(), False

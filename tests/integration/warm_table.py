@@ -212,6 +212,7 @@ SCRIPTS = {
     "thread exits": "import threading, sys\nt = threading.Thread(target=sys.exit, args=(5,))\nt.start()\nt.join()\nprint('on')",
     "daemon thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint('main ends')",
     "busy daemon thread": "import threading\ndef f():\n    while True: pass\nthreading.Thread(target=f, daemon=True).start()\nprint('main ends')",
+    "busy daemon thread and a slow end": "import sys, threading, time\nprint(1, flush=True)\nclass Slow:\n    closed = False\n    def write(self, text): pass\n    def flush(self): time.sleep(0.05)\ndef f():\n    while True: pass\nthreading.Thread(target=f, daemon=True).start()\nsys.stdout = Slow()",
     "daemon thread and files": "import threading, time\ndef f():\n    while True: time.sleep(0.001)\nthreading.Thread(target=f, daemon=True).start()\nx = open('out.txt', 'w')\nx.write('x')",
     "low-level thread": "import _thread, time\n_thread.start_new_thread(time.sleep, (60,))\ntime.sleep(0.01)\nprint('main ends')",
     "thread outlives error": "import threading, time\ndef f():\n    time.sleep(0.05)\n    print('late')\nthreading.Thread(target=f).start()\n1 / 0",
