@@ -1,5 +1,6 @@
 """A real glovebox-launch with a stand-in for a captured front: what is over the ceiling, malformed or not a front's to ask starts nothing; what is legal still works."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -753,15 +754,22 @@ def test_a_killed_keeper_takes_its_box_along_and_nothing_else(parent):
         other.close()
 
 
+def descriptors(pid):
+    """(number, what it is); one that is closed while we look is none."""
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            yield int(fd), os.readlink(f"/proc/{pid}/fd/{fd}")
+
+
 def test_a_keeper_holds_its_own_descriptors_only(launcher):
     other, _ = sleeper(launcher)
     run, _ = sleeper(launcher)
     if MODE != "user":
-        names = [os.readlink(f"/proc/{keepers(launcher)[-1]}/fd/{fd}") for fd in os.listdir(f"/proc/{keepers(launcher)[-1]}/fd")]
+        names = [link for _, link in descriptors(keepers(launcher)[-1])]
         assert sum(name.startswith("/memfd:payload") for name in names) == 1
         ours = {os.readlink(f"/proc/self/fd/{fd}") for fd in (other.out, other.err)}
         assert not ours & set(names)  # nothing of the other run
-        channels = {os.readlink(f"/proc/{launcher.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{launcher.process.pid}/fd") if int(fd) > 2}
+        channels = {link for fd, link in descriptors(launcher.process.pid) if fd > 2}
         bell = {"anon_inode:[eventfd]"}  # they all look alike; the keeper has one that tells of memory
         assert not (channels - bell) & set(names) and sum(name in bell for name in names) <= 1  # nothing of the launcher's
     run.close()
