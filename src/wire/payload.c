@@ -218,7 +218,10 @@ int gb_payload_open(int fd, uint64_t bytes, struct gb_payload *ret, struct gb_er
     char *copy = bytes <= SHORT ? malloc(bytes) : NULL;
     if (copy && pread(fd, copy, bytes, 0) == (ssize_t)bytes) {
         r = gb_payload_read(copy, bytes, ret, err);
-        ret->copy = copy;
+        if (r)
+            free(copy);
+        else
+            ret->copy = copy;
         return r;
     }
     free(copy);

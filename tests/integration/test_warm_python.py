@@ -550,3 +550,34 @@ def test_figures(screened, zygote):
     looked = min((screened.warm("print(2 + 2)") for _ in range(5)), key=lambda done: done.faults)
     sys.stderr.write(f"page faults: {done.faults_before} before the call, {done.faults} after it, {looked.faults} with screening\n")
     assert done.faults_before + done.faults < 400 and looked.faults_before + looked.faults < 400
+
+
+# --- what C passes without a look ---
+
+
+def test_what_is_passed_without_a_look_tells_nothing(gb):
+    """words.c decides on its own that a script needs no parser; start.py is who knows. Never the other way round."""
+    code = r"""
+import ast, random, sys
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("_glovebox", sys.argv[1])
+c = module_from_spec(spec)
+spec.loader.exec_module(c)
+tree = ast.parse(open(sys.argv[2]).read())
+wanted = [node for node in tree.body if getattr(node, "name", None) == "tells_nothing" or isinstance(node, ast.Assign) and {"SMALL", "WORDS"} & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}]
+python = {}
+exec(compile(ast.Module(wanted, []), "start.py", "exec"), python)
+telling = {"os", "eval", "sys", "open", "subprocess", "o"}
+c.expect(0, b"", b"", b"/absent", b"/script", False, None, b"".join(word.encode() + bytes(1) for word in sorted(telling)), b"")
+assert c.is_clean(b"print(2 + 2)") and not c.is_clean(b"import os") and not c.is_clean(b"# coding: utf-7") and not c.is_clean("\u00ba".encode())
+pieces = [b"os", b"_os_", b"__os", b"o", b"os1", b"eval", b"__name__", b"__x__", b"print", b"(", b" ", b"\n", b"/", b"\\", b"_", b".", b"\xff", b"subproces", b"subprocess", b"s", bytes(1)]
+draw, passed = random.Random(5), 0
+for _ in range(100000):
+    source = b"".join(draw.choices(pieces, k=draw.randint(1, 6)))
+    if c.is_clean(source):
+        passed += 1
+        assert python["tells_nothing"](source, telling), source
+assert passed > 1000, passed
+"""
+    start = pathlib.Path(__file__).parent.parent.parent / "runtimes/python/start.py"
+    subprocess.run([SYSTEM, "-c", code, gb.build / "warm_python.abi3.so", start], check=True, timeout=120)
