@@ -83,6 +83,8 @@ bool gb_audit_wants_tidying(const struct gb_audit *audit);
 void gb_audit_tidy(struct gb_audit *audit);
 /* Bytes of records that are kept and not settled. */
 size_t gb_audit_unsettled(const struct gb_audit *audit);
+/* Bytes that can still be staged. More come only when all that is kept has been settled. */
+size_t gb_audit_room(const struct gb_audit *audit);
 
 /* Removes the rows of days that are older than records may become, but never those of the last two days. */
 int gb_audit_forget_usage(struct gb_audit *audit, const struct gb_msg_retention *keep, struct gb_err *err);

@@ -65,6 +65,11 @@ size_t gb_audit_unsettled(const struct gb_audit *audit)
     return audit->journal.kept - audit->journal.settled;
 }
 
+size_t gb_audit_room(const struct gb_audit *audit)
+{
+    return GB_JOURNAL_BYTES - audit->journal.len;
+}
+
 /* --- settling --- */
 
 static int note_pending(struct gb_audit *audit, struct sums *s, const struct gb_audit_record *r,

@@ -6,8 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define SETTLE_MOST  64                  /* records in one step: half a millisecond */
-#define BEHIND_BYTES ((size_t)512 << 10) /* that may wait to be settled; half of what the journal holds */
+#define SETTLE_MOST 64                  /* records in one step: half a millisecond */
+#define ROOM_LEAST  ((size_t)512 << 10) /* in the journal before a batch: half of it */
+#define RECORD_MOST GB_MSG_BYTES_MOST   /* an entry is smaller: a record's message may be half of that */
 
 static int open_audit(struct gb_ledger *l, struct gb_err *err)
 {
@@ -61,7 +62,7 @@ int gb_ledger_begin(struct gb_ledger *ledger, struct gb_err *err)
     ledger->direct = ledger->keep.sync_full || !ledger->begun;
     if (ledger->direct)
         r = begin_direct(ledger, err);
-    else if (ledger->behind || gb_audit_unsettled(ledger->audit) > BEHIND_BYTES)
+    else if (ledger->behind || gb_audit_room(ledger->audit) < ROOM_LEAST)
         r = settle(ledger, SIZE_MAX, err);
     return failed(ledger, r);
 }
@@ -75,6 +76,11 @@ int gb_ledger_append(struct gb_ledger *ledger, const struct gb_audit_record *rec
     if (!r && usage)
         r = gb_audit_charge(ledger->audit, usage, err);
     return failed(ledger, r);
+}
+
+bool gb_ledger_is_full(const struct gb_ledger *ledger)
+{
+    return ledger->audit && !ledger->direct && gb_audit_room(ledger->audit) < RECORD_MOST;
 }
 
 int gb_ledger_commit(struct gb_ledger *ledger, struct gb_err *err)

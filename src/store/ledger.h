@@ -20,6 +20,8 @@ int gb_ledger_begin(struct gb_ledger *ledger, struct gb_err *err);
  * transaction is over. */
 int gb_ledger_append(struct gb_ledger *ledger, const struct gb_audit_record *record,
                      const struct gb_audit_usage *usage, int64_t *ret_seq, struct gb_err *err);
+/* Must the transaction end before another record, since the journal might not hold it? */
+bool gb_ledger_is_full(const struct gb_ledger *ledger);
 int gb_ledger_commit(struct gb_ledger *ledger, struct gb_err *err);
 /* Moves records from the journal into the tables, as many as take a moment. *ret_more: there are others. */
 int gb_ledger_settle(struct gb_ledger *ledger, bool *ret_more, struct gb_err *err);

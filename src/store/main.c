@@ -158,7 +158,8 @@ static void take_find(struct gb_peer *p)
 
 static void read_from(struct gb_peer *p)
 {
-    while (p->source.fd >= 0 && !p->finding && s.batch < GB_BATCH) {
+    while (p->source.fd >= 0 && !p->finding && s.batch < GB_BATCH &&
+           !(s.open && gb_ledger_is_full(&s.ledger))) {
         int r = gb_msg_receive(p->source.fd, p->name, "store", &s.msg);
         if (r == -EAGAIN) {
             p->ready = false;

@@ -97,6 +97,41 @@ def test_a_flood_is_stored_in_order(gb, folder, start):
     verify(gb, folder)
 
 
+def test_a_flood_of_large_records_is_more_than_a_journal(gb, folder, start):
+    """More at once than there is room for in the journal: that is no reason to refuse."""
+    store = start()
+    big = json.dumps({"x": "y" * 60_000})
+    for round in range(20):  # a socket holds ten records
+        for _ in range(7):
+            store.front.store(OUTCOME, f"f{round}", big)
+        store.process.send_signal(signal.SIGSTOP)
+        for i in range(8):
+            store.front.append(OUTCOME, f"f{round}", big, tag=i)
+            store.launch.append(LAUNCH, f"f{round}", big, tag=i)
+        store.process.send_signal(signal.SIGCONT)
+        for channel in store.front, store.launch:
+            answers = [channel.ack() for _ in range(8)]
+            assert [tag for tag, _ in answers] == list(range(8))
+            assert {a["error"] for _, a in answers} == {"NONE"}, answers
+    store.stop()
+    assert len(records(folder)) == 20 * 23 + 1
+    verify(gb, folder)
+
+
+def test_records_keep_coming_and_the_journal_does_not_fill(gb, folder, start):
+    store = start()
+    body = json.dumps({"x": "y" * 3000})
+    for i in range(100):  # always some on their way: what is settled is never all
+        store.front.append(OUTCOME, "f", body, tag=i)
+    for i in range(100, 4000):
+        store.front.append(OUTCOME, "f", body, tag=i)
+        assert store.front.ack()[1]["error"] == "NONE"
+    for _ in range(100):
+        assert store.front.ack()[1]["error"] == "NONE"
+    store.stop()
+    assert len(records(folder)) == 4001
+
+
 def test_usage_adds_up_and_outlives_the_store(gb, folder, start):
     days = {int(time.time()) // 86400}
     store = start()
