@@ -105,6 +105,16 @@ function mustBeginAnew(argv, env) {
 
 /* --- the end --- */
 
+/* By the kernel alone. A node that loads no add-ons has its own, slower way. */
+const leave = {};
+function learnToLeave() {
+  try {
+    process.dlopen(Object.assign(leave, { exports: {} }), path.join(__dirname, 'exit.node'));
+  } catch {
+    delete leave.exports;
+  }
+}
+
 /* How many functions are under way, up to three. */
 function depth() {
   const { prepareStackTrace, stackTraceLimit } = Error;
@@ -122,12 +132,16 @@ function depth() {
 
 /* When everything is over node takes itself apart, which costs more than most scripts and which nobody can see: so the last listener of
  * 'exit' ends the process. It is none that a script could find among the listeners. It leaves alone what does not come from node itself:
- * process.exit() ends by itself, and an exception that nobody has caught is printed only after the listeners were called. */
+ * process.exit() ends by itself, and an exception that nobody has caught is printed only after the listeners were called. Who has loaded
+ * code of another's may count on that being asked to clean up. */
 function endAtOnce() {
   const end = process.reallyExit;
   const last = (code) => {
-    if (depth() === 2) // this, and process.emit()
-      end.call(process, process.exitCode ?? code);
+    if (depth() !== 2) // this, and process.emit()
+      return;
+    if (leave.exports && !Object.keys(Module._cache).some((name) => name.endsWith('.node')))
+      leave.exports((process.exitCode ?? code) | 0);
+    end.call(process, process.exitCode ?? code);
   };
   let asked = false;
   const withLast = (listeners) => {
@@ -160,6 +174,7 @@ function forget() {
 
 function begin() {
   warmUp();
+  learnToLeave();
   const { argv, env } = readWords();
   if (mustBeginAnew(argv, env))
     beginAnew(argv, env);

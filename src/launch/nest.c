@@ -54,19 +54,23 @@ static void describe_python(const struct gb_pool_want *want, struct gb_zygote_sp
 /* It cannot fork, so one is started in each box. */
 static void describe_node(const struct gb_pool_want *want, struct gb_zygote_spec *spec)
 {
-    static struct gb_file file;
+    static struct gb_file files[2];
     static const char *argv[5];
-    file = (struct gb_file){.name = "start.js",
-                            .data = (const char *)gb_node_start,
-                            .len = gb_node_start_bytes,
-                            .mode = 0644};
+    files[0] = (struct gb_file){.name = "start.js",
+                                .data = (const char *)gb_node_start,
+                                .len = gb_node_start_bytes,
+                                .mode = 0644};
+    files[1] = (struct gb_file){.name = "exit.node",
+                                .data = (const char *)gb_node_extension,
+                                .len = gb_node_extension_bytes,
+                                .mode = 0755};
     argv[0] = want->program;
     argv[1] = "-r";
     argv[2] = "/etc/glovebox/start.js";
     argv[3] = GB_WORKDIR "/main.js";
     spec->ahead = argv;
-    spec->shown = &file;
-    spec->shown_count = 1;
+    spec->shown = files;
+    spec->shown_count = ARRAY_LEN(files);
 }
 
 static void (*const describe[GB_POOL_KINDS])(const struct gb_pool_want *, struct gb_zygote_spec *) = {

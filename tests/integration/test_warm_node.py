@@ -4,6 +4,7 @@ Without boxes: `node -r start.js DIRECTORY/main.js` waits in an empty directory 
 native run uses a directory of the same name.
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -11,14 +12,18 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 import warm
 
+from conftest import BUILD
+
 pytestmark = [pytest.mark.rootonly, pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")]  # it is the same whoever does it
 NODE = "/usr/bin/node"
 START = pathlib.Path(__file__).resolve().parent.parent.parent / "runtimes/node/start.js"
+DIRECTORY = tempfile.TemporaryDirectory(prefix="glovebox-test-")
 
 # A script, or a script with a dictionary: files, args, env, input.
 SCRIPTS = {
@@ -185,6 +190,13 @@ SCRIPTS = {
 }  # fmt: skip
 
 
+@functools.cache
+def start():
+    """Beside what it ends by, as in a box."""
+    shutil.copy(BUILD / "exit.node", DIRECTORY.name)
+    return shutil.copy(START, DIRECTORY.name)
+
+
 class Waiting:
     """A node that waits, with pipes that are those of its call."""
 
@@ -196,7 +208,7 @@ class Waiting:
         given = [pipes[0][0], pipes[1][1], pipes[2][1]]
         redirect = f'exec "$@" 3<&{ours}' + (f" {ours}<&-" if ours != 3 else "")
         self.process = subprocess.Popen(
-            ["bash", "-c", redirect, "bash", "node", "-r", str(START), str(place.path / "main.js")], cwd=directory or place.path, env=environment, pass_fds=[ours],
+            ["bash", "-c", redirect, "bash", "node", "-r", start(), str(place.path / "main.js")], cwd=directory or place.path, env=environment, pass_fds=[ours],
             stdin=given[0], stdout=given[1], stderr=given[2],
         )  # fmt: skip
         for fd in (ours, *given):
@@ -273,6 +285,27 @@ def test_there_are_enough():
 def test_as_native(node, name):
     code, options = SCRIPTS[name] if isinstance(SCRIPTS[name], tuple) else (SCRIPTS[name], {})
     assert outcome(node.warm(code, options)) == outcome(node.native(code, options))
+
+
+ADD_ON = r"""
+#include <unistd.h>
+static __attribute__((destructor)) void bye(void) { (void)!write(1, "bye\n", 4); }
+void *napi_register_module_v1(void *env, void *exports) { (void)env; return exports; }
+"""
+
+
+@pytest.mark.parametrize("end", ["", "process.exitCode = 5", "process.exit(6)", "throw 7"])
+def test_an_add_on_of_the_scripts_own_is_asked_to_clean_up(node, tmp_path, end):
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "own.node", "-x", "c", "-"], input=ADD_ON.encode(), check=True)
+    code = f"require('{tmp_path}/own.node'); console.log('here'); {end}"
+    native = outcome(node.native(code, {}))
+    assert native["out"] == b"here\nbye\n" and outcome(node.warm(code, {})) == native
+
+
+@pytest.mark.parametrize("code", ["0", "3", "'4'", "255", "256", "-1", "undefined", "null"])
+def test_exit_codes_are_as_native(node, code):
+    script = f"process.exitCode = {code}; process.on('exit', (c) => console.log(c))"
+    assert outcome(node.warm(script, {})) == outcome(node.native(script, {}))
 
 
 def test_no_script(node):
