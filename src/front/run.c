@@ -206,10 +206,24 @@ static int take_files(struct call *call, int fd, uint32_t count, struct gb_err *
 
 /* --- its end --- */
 
+static void take_streams(struct call *call, struct gb_msg *msg)
+{
+    static void (*const ready[])(struct gb_source *, uint32_t) = {stdout_ready, stderr_ready};
+    for (int i = 0; i < 2; i++) {
+        struct gb_source *s = &call->run.stream[i];
+        if (s->fd >= 0)
+            continue; /* said twice */
+        *s = (struct gb_source){.fd = TAKE_FD(msg->fd[i]), .ready = ready[i]};
+    }
+}
+
 static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err)
 {
     const struct gb_msg_done *done = msg->body;
     struct gb_result *r = &call->result;
+    const unsigned streams = msg->fd_count & 2; /* most boxes end before anybody had to be told of them */
+    if (streams)
+        take_streams(call, msg);
     for (int stream = 0; stream < 2; stream++)
         drain(call, stream);
     if (done->status < 0 || done->status >= GB_STATUS_COUNT || done->start >= GB_START_COUNT ||
@@ -227,22 +241,10 @@ static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err
     call->enforced = strndup(msg->tail, msg->tail_bytes);
     if (!call->enforced)
         return gb_err_set(err, GB_ERR_BUSY, ENOMEM, "keep the receipt");
-    int error = msg->fd_count ? take_files(call, msg->fd[0], done->file_count, err) : 0;
+    int error = msg->fd_count > streams ? take_files(call, msg->fd[streams], done->file_count, err) : 0;
     if (!error && call->run.unreported)
         decide_unreported(call);
     return error;
-}
-
-static void take_streams(struct call *call, struct gb_msg *msg)
-{
-    static void (*const ready[])(struct gb_source *, uint32_t) = {stdout_ready, stderr_ready};
-    for (int i = 0; i < 2; i++) {
-        struct gb_source *s = &call->run.stream[i];
-        if (s->fd >= 0)
-            continue; /* said twice */
-        *s = (struct gb_source){.fd = TAKE_FD(msg->fd[i]), .ready = ready[i]};
-    }
-    gb_msg_done(msg);
 }
 
 static void watch(struct call *call)
@@ -259,9 +261,9 @@ static void keeper_ready(struct gb_source *source, uint32_t events)
     struct gb_msg *msg = &call->front->msg;
     struct gb_err err = {0};
     int r = gb_msg_receive(source->fd, "launch", "front", msg);
-    /* Where its output comes from is told in the same breath as its end, if that comes soon. */
     while (!r && msg->kind == GB_MSG_RUN_OUTPUT) {
         take_streams(call, msg);
+        gb_msg_done(msg);
         r = gb_msg_receive(source->fd, "launch", "front", msg);
     }
     if (r == -EAGAIN) {

@@ -146,12 +146,13 @@ class Run:
             if isinstance(error, TimeoutError):
                 raise
             message = None  # we have hung up ourselves
-        if message and message.kind == "RUN_OUTPUT":
-            assert not self.streams and len(message.fds) == 2 and not self.ended
-            self.streams = message.fds
+        told = message and (message.kind == "RUN_OUTPUT" or message.kind == "RUN_DONE" and len(message.fds) >= 2)
+        if told:
+            assert not self.streams and not self.ended
+            self.streams, message.fds = message.fds[:2], message.fds[2:]
             for fd in self.streams:
                 os.set_blocking(fd, True)
-        else:
+        if not told or message.kind == "RUN_DONE":
             self.ended, self.end = True, message
 
     def has_output(self):
