@@ -3,7 +3,7 @@ import os
 import re
 
 CGROUPS = "/sys/fs/cgroup"
-ZYGOTE = "glovebox-zygote"
+ZYGOTE, CRADLE = "glovebox-zygote", "glovebox-cradle"
 
 
 def read(path):
@@ -64,7 +64,8 @@ def is_first(pid):
 
 
 def waiting_boxes(root):
-    """[(kind, [pids])]: a box is the first process of a pid namespace below a zygote, with all its descendants. Its kind is the interpreter in it."""
+    """[(kind, [pids])]: a box is the first process of a pid namespace below a zygote, with all its descendants, and the cradle that is there for it. Its kind is the
+    interpreter in it."""
     processes = table()
     below = {p for z in family(root, processes) if processes[z][0].startswith(ZYGOTE) for p in family(z, processes)[1:]}
     boxes = []
@@ -73,7 +74,7 @@ def waiting_boxes(root):
             pids = family(pid, processes)
             names = {program(p) for p in pids}
             kind = next((kind for kind in ("python", "node") if any(name.startswith(kind) for name in names)), "plain")
-            boxes.append((kind, pids))
+            boxes.append((kind, pids + [p for p in [processes[pid][1]] if processes[p][0] == CRADLE]))
     return boxes
 
 

@@ -65,8 +65,6 @@ PRELOADED = set()  # top-level names
 TIMES = 8  # from then on the interpreter has specialised what it runs often
 RENEWALS = []  # functions, and the modules that they are for
 UNFILLED = []  # the namespace of a script, if it is to be filled in its own process
-PAGES = [b""]  # for touch
-PAGE, WORD, LARGEST, MOST_PAGES = os.sysconf("SC_PAGE_SIZE"), 8 if sys.maxsize >> 32 else 4, 64 << 20, 1 << 16
 STACK = 256 << 20  # where there is no limit
 POOL, POOL_HEAD, MOST_HOLES = 1 << 14 if sys.version_info >= (3, 10) else 1 << 12, 48, 1 << 12
 FILLING = []
@@ -191,87 +189,13 @@ def settle(modules, directories):
     gc.freeze()
 
 
-def rehearse(words):
-    """The way of most scripts, as far as it can be gone here."""
-    if _glovebox.take(words):
-        return  # it would have to begin anew, as this very program
-    _glovebox.is_clean(SAMPLES[0])
-    posix.write(2, CLEAN)
-    gc.enable()
-    _glovebox.script(SCRIPT, {"__name__": "__main__", "__builtins__": builtins}, SAMPLES[0], None)
-
-
-def pages_of(pid):
-    """What a process has written to or mapped since it was forked: ranges of addresses, for touch."""
-    with io.open("/proc/%d/maps" % pid) as file:
-        areas = [line.split(None, 5) for line in file]
-    ranges = []
-    with io.open("/proc/%d/pagemap" % pid, "rb", 0) as file:
-        for place, rights, *_ in areas:
-            begin, end = (int(word, 16) for word in place.split("-"))
-            if rights[3] != "p" or rights[0] != "r" or end - begin > LARGEST:
-                continue
-            file.seek(begin // PAGE * 8)
-            entries = file.read((end - begin) // PAGE * 8)
-            for at in range(0, len(entries), 8):
-                entry, address = int.from_bytes(entries[at : at + 8], sys.byteorder), begin + at // 8 * PAGE
-                own, of_file = entry >> 56 & 1, entry >> 61 & 1
-                if entry >> 63 and (own or of_file):
-                    write = own and not of_file
-                    if ranges and ranges[-1] == [address, write]:
-                        ranges[-1][0] += PAGE
-                    else:
-                        ranges += [[address, None], [address + PAGE, write]]
-    return b"".join((end + bool(write)).to_bytes(WORD, sys.byteorder) for end, write in ranges)
-
-
-def find_pages():
-    """Lets a process rehearse and looks at what that has needed; in another one, so that nothing is stirred up here. Empty where one
-    cannot look. The fork is good for something else, too: libraries that keep threads of their own (OpenBLAS) end them before a fork
-    of the C library's, and start new ones when they need them. Whatever else makes processes of this one does not tell them."""
-    ends = posix.pipe()
-    child = posix.fork()
-    if not child:
-        try:
-            posix.write(ends[1], pages_of_rehearsal())
-        finally:
-            posix._exit(0)
-    posix.close(ends[1])
-    pages = posix.read(ends[0], MOST_PAGES)
-    posix.close(ends[0])
-    posix.waitpid(child, 0)
-    return pages
-
-
-def pages_of_rehearsal():
-    with_pipes()
-    words = b"%d 0 1\0" % len(ARGUMENTS) + words_of(ARGUMENTS, ENVIRONMENT)
-    posix.kill(posix.getpid(), 0)  # or to look the two up would be part of what is rehearsed
-    child = posix.fork()
-    if not child:
-        try:
-            rehearse(words)
-        finally:
-            posix.kill(posix.getpid(), _signal.SIGSTOP)
-    posix.waitpid(child, posix.WUNTRACED)
-    try:
-        return pages_of(child)
-    except OSError:
-        return b""
-    finally:
-        posix.kill(child, _signal.SIGKILL)
-        posix.waitpid(child, 0)
-
-
-def ready(has_time):
-    """In a box's own process, before it waits. What takes time is done only if nobody waits for the box."""
+def ready():
+    """In a box's own process, before it waits."""
     if UNFILLED:
         for function, module in RENEWALS:
             function(module)
         gc.freeze()  # what was made since the fork: threading makes a main thread
         fill_main(UNFILLED.pop())
-    if has_time:
-        _glovebox.touch(PAGES[0])
 
 
 # --- one script ---
@@ -356,7 +280,6 @@ def life(slot, modules):
         fill_main(space)
     _glovebox.huge_code()
     _glovebox.huge_data()
-    PAGES[0] = find_pages()
     call = _glovebox.wait(ready, not PRELOADED and not UNFILLED)
     if call:
         become(*call)

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/wall.h"
 #include "init/report.h"
+#include "sandbox/channel.h"
 #include "sandbox/launch.h"
 #include "sandbox/steps.h"
 #include "sandbox/zygote.h"
@@ -107,42 +108,88 @@ int gb_rehearsal_zygote(const char *degraded, struct gb_zygote *ret, struct gb_e
     return r;
 }
 
-/* That of a nursery. */
-static int borrow(const char *path, struct gb_zygote *ret, struct gb_err *err)
+/* --- what a nursery lends --- */
+
+int gb_rehearsal_send(int socket, const struct gb_loan *loan)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int held[] = {loan->zygote.socket, loan->lease_fd, loan->cradle_fd};
+    int fds[ARRAY_LEN(held)];
+    unsigned count = 0;
+    for (size_t i = 0; i < ARRAY_LEN(held); i++)
+        if (held[i] >= 0)
+            fds[count++] = held[i];
+    return gb_channel_send(socket, loan, sizeof(*loan), fds, count);
+}
+
+int gb_rehearsal_receive(int socket, struct gb_loan *ret)
+{
+    int *const held[] = {&ret->zygote.socket, &ret->lease_fd, &ret->cradle_fd};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(int) * ARRAY_LEN(held))];
     } control;
     struct iovec iov = {ret, sizeof(*ret)};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-    AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
-        recvmsg(fd, &msg, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(*ret) || !CMSG_FIRSTHDR(&msg))
-        return gb_err_set(err, GB_ERR_INTERNAL, errno, "borrow the zygote at '%s'", path);
-    memcpy(&ret->socket, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
-    ret->pid = 0;
-    ret->pidfd = -1;
+    if (recvmsg(socket, &msg, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(*ret))
+        return -EPIPE;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    for (size_t i = 0, taken = 0; i < ARRAY_LEN(held); i++)
+        if (*held[i] >= 0 && c)
+            memcpy(held[i], CMSG_DATA(c) + sizeof(int) * taken++, sizeof(int));
+    ret->zygote.pid = 0;
+    ret->zygote.pidfd = -1;
     return 0;
 }
 
-/* What a box leaves that another will get: sockets with names, in flight within each other, that no process
- * holds any more; memory and cpu time that was used; processes that did not end by themselves. */
-static const char noise[] =
+/* A zygote that others have, too, and what a keeper before us had: its uid and its cradle. */
+static int borrow(const char *path, int *ret_lender, struct gb_zygote *zygote, struct gb_box *box,
+                  struct gb_err *err)
+{
+    struct gb_loan loan;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    *ret_lender = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (*ret_lender < 0 || connect(*ret_lender, (struct sockaddr *)&address, sizeof(address)) ||
+        gb_rehearsal_receive(*ret_lender, &loan))
+        return gb_err_set(err, GB_ERR_INTERNAL, errno, "borrow the zygote at '%s'", path);
+    *zygote = loan.zygote;
+    box->cradle_fd = loan.cradle_fd;
+    box->lease_fd = loan.lease_fd;
+    if (box->lease_fd >= 0)
+        box->receipt.host_uid = box->host_uid = box->host_gid = loan.uid;
+    return 0;
+}
+
+static void give_back(int lender, const struct gb_box *box)
+{
+    const struct gb_loan loan = {.zygote = {.socket = -1, .pidfd = -1},
+                                 .uid = box->host_uid,
+                                 .lease_fd = box->lease_fd,
+                                 .cradle_fd = box->cradle_fd};
+    (void)gb_rehearsal_send(lender, &loan);
+}
+
+/* What boxes leave. The first: sockets with names, in flight within each other, that no process holds any
+ * more, for which its cradle is given up. The second, in whose cradle the next will be: memory and cpu time
+ * that was used, objects of System V, processes that did not end by themselves. */
+static const char sockets[] =
         "import os, socket, time\n"
         "for i in range(32):\n"
         "    a, b, c = socket.socketpair(), socket.socketpair(), socket.socket(socket.AF_UNIX)\n"
         "    c.bind('\\0noise-%d' % i); c.listen()\n"
         "    for x, y in (a, b), (b, a):\n"
-        "        for s in *y, c: socket.send_fds(x[0], [b'x'], [s.fileno()])\n"
-        "if os.fork() == 0:\n"
-        "    os.setsid(); time.sleep(1000)\n"
-        "x = bytes(48 << 20)\n";
+        "        for s in *y, c: socket.send_fds(x[0], [b'x'], [s.fileno()])\n";
+static const char noise[] = "import ctypes, os, time\n"
+                            "libc = ctypes.CDLL(None)\n"
+                            "for get in libc.shmget, libc.semget, libc.msgget:\n"
+                            "    for key in range(1, 5): get(key, 4 if get is libc.semget else 4096 if get "
+                            "is libc.shmget else 0o1666, 0o1666)\n"
+                            "if os.fork() == 0:\n"
+                            "    os.setsid(); time.sleep(1000)\n"
+                            "x = bytes(48 << 20)\n";
 
 static int serve_one(struct gb_box *box, const struct gb_spec *spec, gb_backend_output_fn *on_output,
                      void *context, struct gb_result *result, struct gb_err *err)
@@ -156,10 +203,9 @@ static int serve_one(struct gb_box *box, const struct gb_spec *spec, gb_backend_
 }
 
 /* As a keeper does between two calls. */
-static int serve_noise(struct gb_box *box, const struct gb_spec *spec, struct gb_err *err)
+static int serve_noise(struct gb_box *box, const struct gb_spec *spec, const char *code, struct gb_err *err)
 {
-    const char *other = getenv("GLOVEBOX_TEST_NOISE");
-    const char *const argv[] = {"python3", "-c", other ? other : noise, NULL};
+    const char *const argv[] = {"python3", "-c", code, NULL};
     struct gb_result result = {0};
     struct gb_spec noisy = *spec;
     noisy.argv = argv;
@@ -177,6 +223,13 @@ static int serve_noise(struct gb_box *box, const struct gb_spec *spec, struct gb
     return r;
 }
 
+static int serve_both(struct gb_box *box, const struct gb_spec *spec, struct gb_err *err)
+{
+    const char *other = getenv("GLOVEBOX_TEST_NOISE");
+    int r = serve_noise(box, spec, other ? other : sockets, err);
+    return r ? r : serve_noise(box, spec, other ? other : noise, err);
+}
+
 int gb_rehearsal_run(const struct gb_spec *spec, gb_backend_output_fn *on_output, void *context,
                      struct gb_result *result, struct gb_err *err)
 {
@@ -185,11 +238,13 @@ int gb_rehearsal_run(const struct gb_spec *spec, gb_backend_output_fn *on_output
     struct gb_box box;
     if (spec->rootfs || spec->mount_count)
         return gb_err_set(err, GB_ERR_USAGE, 0, "directories of the host are for boxes without a zygote");
+    AUTO_FD lender = -1;
     gb_box_init(&box, spec);
     box.zygote = &zygote;
-    int r = nursery ? borrow(nursery, &zygote, err) : gb_rehearsal_zygote(spec->degraded, &zygote, err);
+    int r = nursery ? borrow(nursery, &lender, &zygote, &box, err)
+                    : gb_rehearsal_zygote(spec->degraded, &zygote, err);
     if (!r && !strcmp(getenv("GLOVEBOX_TEST_PATH"), "pooled"))
-        r = serve_noise(&box, spec, err);
+        r = serve_both(&box, spec, err);
     if (!r)
         r = serve_one(&box, spec, on_output, context, result, err);
     if (r == -ECANCELED) {
@@ -197,6 +252,8 @@ int gb_rehearsal_run(const struct gb_spec *spec, gb_backend_output_fn *on_output
         r = 0;
     }
     gb_launch_kill(&box);
+    if (!r && lender >= 0)
+        give_back(lender, &box);
     gb_box_done(&box);
     if (zygote.pidfd >= 0)
         pidfd_send_signal(zygote.pidfd, SIGKILL, NULL, 0);

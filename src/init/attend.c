@@ -451,13 +451,24 @@ static void say_number(size_t number, char after)
     say(digits + at, sizeof(digits) - at);
 }
 
+static size_t length_of_words(void)
+{
+    size_t len = call.rules.data ? call.rules.len + 1 : 0;
+    for (size_t i = 0; i < call.argc; i++)
+        len += length(call.argv[i]) + 1;
+    for (size_t i = 0; i < call.envc; i++)
+        len += length(call.env[i]) + 1;
+    return len;
+}
+
 /* zygote/words.h says how. */
 static void send_words(int control)
 {
     said.fd = control;
     say_number(call.argc, ' ');
     say_number(call.rules.data != NULL, ' ');
-    say_number(call.files, '\0');
+    say_number(call.files, ' ');
+    say_number(length_of_words(), '\0');
     for (size_t i = 0; i < call.argc; i++)
         say(call.argv[i], length(call.argv[i]) + 1);
     if (call.rules.data) {
@@ -532,7 +543,7 @@ void gb_init_attend(long program, int watch)
         gb_call(__NR_close, fd, 0, 0, 0, 0);
     if (!watch)
         reap(program, 0);
-    /* Our parent is the zygote, not the supervisor, so the kernel does not tell us of that one's death: the
+    /* Our parent is the cradle, not the supervisor, so the kernel does not tell us of that one's death: the
      * channel does. */
     const long children = watch_children();
     struct poll_fd p[] = {{(int)children, POLLIN, 0}, {GB_INIT_CHANNEL, POLLIN, 0}};

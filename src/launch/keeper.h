@@ -16,7 +16,7 @@
 
 /* Exit codes besides 0. */
 #define GB_KEEPER_NO_BOX 3 /* no box could be built, or what should wait in it does not */
-#define GB_KEEPER_STUCK  4 /* the zygote was asked for one, and never came back from it */
+#define GB_KEEPER_STUCK  4 /* one was asked for, and its set-up never ended */
 
 /* The part of the box that comes from the message and the ceiling; argv, environment and files come from the
  * payload. Points into the run. */

@@ -84,7 +84,7 @@ static bool fits(const struct slot *s, const struct gb_msg_run *ask)
     return s->pid && !s->left && s->key == ask->pool && gb_pool_has_limits(&s->limits, &ask->limits);
 }
 
-/* A box shares its zygote's memory while it sets itself up, already in its own cgroup: if that is full by
+/* A box shares its cradle's memory while it sets itself up, already in its own cgroup: if that is full by
  * then, the kernel may end both. It takes a megabyte or two. */
 static bool is_roomy(const struct gb_limits *limits)
 {
@@ -445,7 +445,7 @@ bool gb_pool_reaped(pid_t pid, int status)
         /* It may never become warm. */
         if (gb_nest_find(s->key) == (int)s->nest && !gb_nest_is_warm(s->nest))
             gb_nest_retire(s->nest);
-        /* It sleeps until that box has done its set-up, which hangs, and so has no other. */
+        /* A set-up hangs, and in which of its cradles nobody knows. */
         if (WIFEXITED(status) && WEXITSTATUS(status) == GB_KEEPER_STUCK)
             gb_nest_kill(s->nest);
     }

@@ -132,7 +132,7 @@ enum verdict probe_limits(void)
             {RLIMIT_NOFILE, 256, "open files"},       {RLIMIT_CPU, 11, "cpu"},
             {RLIMIT_MEMLOCK, 65536, "locked memory"}, {RLIMIT_SIGPENDING, 1024, "signals"},
             {RLIMIT_RTPRIO, 0, "realtime"},           {RLIMIT_NICE, 0, "nice"},
-            {RLIMIT_NPROC, 65, "processes"},
+            {RLIMIT_NPROC, 66, "processes"}, /* with PID 1, and who bears it */
     };
     struct rlimit core = {0, 0};
     if (getrlimit(RLIMIT_CORE, &core) || core.rlim_cur != 1 || core.rlim_max != 1)

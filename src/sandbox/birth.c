@@ -1,4 +1,4 @@
-/* In the zygote: bearing boxes. */
+/* In the zygote and its cradles: bearing boxes. */
 #include "sandbox/birth.h"
 
 #include "base/auto.h"
@@ -30,80 +30,43 @@
 #ifndef PIDFD_GET_MNT_NAMESPACE
 #define PIDFD_GET_MNT_NAMESPACE _IO(0xFF, 3) /* from 6.11 on */
 #endif
-#define NETS    1024 /* boxes that live at once */
-#define REAP_MS 1000 /* the dead are looked for before each birth, and when there is none for this long */
+#define REAP_MS     1000              /* how often dead cradles are looked for, at least */
+#define CRADLE_NAME "glovebox-cradle" /* in a list of processes */
 
-/* Network namespaces. To make one costs more than all the rest of a box, so they are used again: by one box
- * at a time, and by the next only when no process and no socket of the one before is left. A box owns no
- * right over the one it is in and can make no socket in it but unix ones, so that it leaves nothing else. */
-static struct net {
-    int fd;
-    pid_t user; /* 0: free */
-} nets[NETS];
-static unsigned net_count;
+/* Cradles: clones of the zygote, each in a user, network and uts namespace of its own, where it bears one box
+ * after the other. To make these anew for every box would cost nearly as much as all the rest of it. A box
+ * has no right over them, can make no socket but unix ones, and no other user namespace: so it leaves nothing
+ * there but sockets, and the next is borne when no process and no socket of the one before is left. */
+static struct {
+    int sockstat;              /* of the network namespace */
+    pid_t box;                 /* that was borne last; 0: none, or it is reaped */
+    struct gb_receipt receipt; /* of what was done for all its boxes */
+    char degraded[128];        /* what may be missing in them */
+} cradle;
 
-static struct net *taken; /* by the box that is about to be born */
-
-/* No socket is left in the namespace that we are in. Those that a dead box has sent to itself outlive it,
- * names and all, until the kernel looks for such, which it does when some socket is closed. */
-static bool is_clean(int proc_fd)
+/* No socket is left in the namespace. Those that a dead box has sent to itself outlive it, names and all,
+ * until the kernel looks for such, which may be a while. */
+static bool is_clean(void)
 {
     static const char none[] = "sockets: used 0\n";
-    char text[512] = "";
-    if (!GB_WALL("net-clean"))
+    char text[sizeof(none) - 1];
+    if (!gb_steps_stand("ns-net") || !GB_WALL("net-clean"))
         return true;
-    if (gb_fd_get(proc_fd, "thread-self/net/sockstat", text, sizeof(text)) > 0 &&
-        !strncmp(text, none, strlen(none)))
-        return true;
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0)
-        close(fd);
-    return false; /* another time */
+    return pread(cradle.sockstat, text, sizeof(text), 0) == (ssize_t)sizeof(text) &&
+           !memcmp(text, none, sizeof(text));
 }
 
-/* Enters one that was used before, if there is one that can be. */
-static struct net *enter_used(int proc_fd)
-{
-    for (unsigned i = 0; i < net_count; i++)
-        if ((!nets[i].user || !GB_WALL("net-own")) && !setns(nets[i].fd, CLONE_NEWNET) && is_clean(proc_fd))
-            return &nets[i];
-    return NULL;
-}
-
-/* Makes one, and is in it: this thread alone, which need not be the one that /proc/self tells of. */
-static int make_net(int proc_fd, struct net **ret)
-{
-    if (net_count == NETS)
-        return -EAGAIN;
-    if (unshare(CLONE_NEWNET)) /* also for the first: in ours may be threads of ours */
-        return -errno;
-    int fd = openat(proc_fd, "thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    *ret = &nets[net_count++];
-    **ret = (struct net){.fd = fd};
-    return 0;
-}
-
-/* ns-net, where a zygote bears the box. Should: put the box into a network namespace that nobody else is in
- * and that has nothing but a loopback device that is down. */
+/* ns-net, where a zygote bears the box. Should: put the cradle into a network namespace that nobody else is
+ * in and that has nothing but a loopback device that is down. Must not: be the cradle's own, over which it
+ * would have rights. */
 int gb_net_enter(struct gb_box *box, struct gb_err *err)
 {
-    taken = enter_used(box->proc_fd);
-    int r = taken ? 0 : make_net(box->proc_fd, &taken);
-    return r ? gb_err_set(err, GB_ERR_LAYER, -r, "make a network namespace") : 0;
-}
-
-static unsigned reap(void)
-{
-    unsigned alive = 0;
-    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0;)
-        for (unsigned i = 0; i < net_count; i++)
-            if (nets[i].user == pid)
-                nets[i].user = 0;
-    for (unsigned i = 0; i < net_count; i++)
-        alive += nets[i].user != 0;
-    return alive;
+    static bool made;
+    (void)box;
+    if (made && !GB_WALL("net-own"))
+        return 0;
+    made = true;
+    return unshare(CLONE_NEWNET) ? gb_err_set(err, GB_ERR_LAYER, errno, "make a network namespace") : 0;
 }
 
 /* --- in the new box --- */
@@ -147,8 +110,8 @@ static void execute_init(const struct gb_nursery *n, struct gb_box *box, long wa
     gb_err_set(err, GB_ERR_INTERNAL, errno, "start init");
 }
 
-/* Closes all above the channel but init's image and the scratch file system: a zygote has as many as it has
- * network namespaces, and what is opened from here on needs numbers below the box's limit. */
+/* Closes all above the channel but init's image and the scratch file system: what is opened from here on
+ * needs numbers below the box's limit. */
 static int close_others(const struct gb_box *box)
 {
     const int image = box->image_fd, scratch = box->scratch_fd;
@@ -175,14 +138,13 @@ static int tell_ready(struct gb_box *box)
 }
 
 /* PID 1. Returns only in what `born` has forked. */
-static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb_box *box, bool leisure)
+static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb_box *box)
 {
     struct gb_err err = {0};
     int control = -1;
     long waiting = 0;
     if (GB_WALL("umask"))
         umask(022);
-    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the change of uid has made our own id maps root's */
     /* Of our own copy of the mounts. */
     box->root_fd = open(gb_steps_stand("pivot") ? "/" : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = box->root_fd < 0 ? gb_err_set(&err, GB_ERR_BUSY, errno, "open the root of the box")
@@ -190,7 +152,7 @@ static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb
     if (!r && (r = close_others(box)))
         gb_err_set(&err, GB_ERR_INTERNAL, -r, "close what is the zygote's");
     if (!r && n->born) {
-        waiting = n->born(leisure, &control);
+        waiting = n->born(&control);
         if (waiting == 0)
             return;
         if (waiting < 0)
@@ -217,7 +179,10 @@ static int receive(int socket, struct gb_birth *ret, int *fds, unsigned *ret_cou
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
-    ssize_t got = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
+    ssize_t got;
+    do
+        got = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
     const struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
     *ret_count = 0;
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
@@ -225,7 +190,13 @@ static int receive(int socket, struct gb_birth *ret, int *fds, unsigned *ret_cou
         memcpy(fds, CMSG_DATA(c), *ret_count * sizeof(int));
     }
     ret->degraded[sizeof(ret->degraded) - 1] = '\0';
-    return got == (ssize_t)sizeof(*ret) && *ret_count >= 4 ? 0 : got == 0 ? -EPIPE : -EPROTO;
+    return got == (ssize_t)sizeof(*ret) && *ret_count > GB_BIRTH_LEAST - 1 ? 0 : got == 0 ? -EPIPE : -EPROTO;
+}
+
+static void close_all(const int *fds, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        close(fds[i]);
 }
 
 static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb_birth *birth, const int *fds,
@@ -239,8 +210,8 @@ static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb
     for (int i = 0; i < 3; i++)
         box->box_stdio[i] = fds[1 + i];
     box->cgroup.version = birth->cgroup_version;
-    for (unsigned i = 4; i < count; i++)
-        box->cgroup.tasks_fd[i - 4] = fds[i];
+    for (unsigned i = GB_BIRTH_LEAST; i < count && i < GB_BIRTH_LEAST + GB_CG_COUNT; i++)
+        box->cgroup.tasks_fd[i - GB_BIRTH_LEAST] = fds[i];
 }
 
 /* Memory is shared with the new process until that executes init, and we sleep meanwhile: to copy the memory
@@ -253,22 +224,120 @@ static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb
 #define SHARED (CLONE_VM | CLONE_VFORK)
 #endif
 static __attribute__((noinline)) long clone_and_grow(struct clone_args *args, const struct gb_nursery *n,
-                                                     struct gb_box *box, bool leisure)
+                                                     struct gb_box *box)
 {
     const long pid = gb_call(__NR_clone3, (long)args, sizeof(*args), 0, 0, 0);
     if (pid == 0)
-        grow(n, box, leisure);
+        grow(n, box);
     return pid;
 }
 
-/* As the uid that the box will have, since only under its own uid may it map itself. Our user namespace has
- * that uid, and the right to become it and to come back is ours. */
-static long clone_as(struct gb_box box, struct clone_args *args, const struct gb_nursery *n, bool leisure)
+/* Bears one box. True only in what waits in it. */
+static bool bear(const struct gb_nursery *n, const struct gb_birth *birth, const int *fds, unsigned count)
+{
+    const struct gb_spec spec = {.limits = birth->limits,
+                                 .degraded = *birth->degraded ? birth->degraded : NULL};
+    struct gb_err err = {0};
+    struct gb_box box;
+    gb_box_init(&box, &spec);
+    fill(&box, n, birth, fds, count);
+    box.receipt.applied = cradle.receipt.applied;
+    box.receipt.degraded = cradle.receipt.degraded;
+    struct clone_args args = {.flags = gb_steps_clone_flags(&box, GB_SIDE_CLONE) | SHARED};
+    const long pid = clone_and_grow(&args, n, &box);
+    if (pid == 0)
+        return true;
+    if (pid > 0) {
+        cradle.box = (pid_t)pid;
+        return false;
+    }
+    gb_err_set(&err, pid == -EAGAIN || pid == -ENOMEM ? GB_ERR_BUSY : GB_ERR_LAYER, (int)-pid, "bear a box");
+    (void)gb_channel_report(&box, GB_REPORT_FAILED, &err);
+    return false;
+}
+
+/* --- in a cradle --- */
+
+static void await_end(void)
+{
+    pid_t pid = 0;
+    while (cradle.box && (pid = waitpid(cradle.box, NULL, __WALL)) < 0 && errno == EINTR)
+        ;
+    if (pid < 0) /* then nobody knows what is left */
+        _exit(1);
+    cradle.box = 0;
+}
+
+/* Until nobody asks any more, or something is left that no box may find: then who asks gets no answer, and
+ * has a new cradle made. True: in what waits in a box. */
+static bool rock(const struct gb_nursery *n)
+{
+    struct gb_birth birth;
+    int fds[GB_BIRTH_FDS];
+    unsigned count;
+    while (!receive(n->socket, &birth, fds, &count)) {
+        await_end();
+        if (!is_clean() || strcmp(birth.degraded, cradle.degraded))
+            return false;
+        if (bear(n, &birth, fds, count))
+            return true;
+        close_all(fds, count);
+    }
+    await_end(); /* it notices by itself that its supervisor has left */
+    return false;
+}
+
+static int furnish(struct gb_box *box, struct gb_err *err)
+{
+    prctl(PR_SET_NAME, CRADLE_NAME, 0, 0, 0);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the change of uid has made our own id maps root's */
+    int r = gb_steps_run(box, GB_SIDE_CRADLE, err);
+    if (!r && gb_steps_stand("capabilities") && (r = gb_caps_bound(err)))
+        snprintf(err->step, sizeof(err->step), "capabilities");
+    if (r)
+        return r;
+    cradle.sockstat = openat(box->proc_fd, "thread-self/net/sockstat", O_RDONLY | O_CLOEXEC);
+    if (cradle.sockstat < 0)
+        return gb_err_set(err, GB_ERR_BUSY, errno, "look at the sockets of a cradle");
+    /* Nobody looks into it or its boxes' PID 1, not even from one of them that had all rights there. */
+    if (GB_WALL("cradle-dumpable"))
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    cradle.receipt = box->receipt;
+    snprintf(cradle.degraded, sizeof(cradle.degraded), "%s", box->spec->degraded ? box->spec->degraded : "");
+    return is_clean() ? 0
+                      : gb_err_set(err, GB_ERR_LAYER, EBUSY, "ns-net: a new network namespace has sockets");
+}
+
+/* Comes back only in what waits in a box. */
+static void live_in_cradle(struct gb_nursery n, struct gb_box *box, const struct gb_birth *birth,
+                           const int *fds, unsigned count)
+{
+    struct gb_err err = {0};
+    /* In the place of the zygote's: whatever a box opens has a number above those that it will have. */
+    if (dup3(fds[0], n.socket, O_CLOEXEC) < 0)
+        _exit(1);
+    close(fds[0]);
+    if (furnish(box, &err)) {
+        (void)gb_channel_report(box, GB_REPORT_FAILED, &err);
+        _exit(1);
+    }
+    if (bear(&n, birth, fds + 1, count - 1))
+        return;
+    close_all(fds + 1, count - 1);
+    if (!rock(&n))
+        _exit(0);
+}
+
+/* --- in the zygote --- */
+
+/* As the uid that the box will have, since only under its own uid may its cradle map itself. Our user
+ * namespace has that uid, and the right to become it and to come back is ours. */
+static long clone_as(const struct gb_box *box, struct clone_args *args)
 {
     if (gb_steps_stand("ns-user") &&
-        (syscall(SYS_setresgid, -1, box.host_gid, -1) || syscall(SYS_setresuid, -1, box.host_uid, -1)))
+        (syscall(SYS_setresgid, -1, box->host_gid, -1) || syscall(SYS_setresuid, -1, box->host_uid, -1)))
         return -errno;
-    const long pid = clone_and_grow(args, n, &box, leisure); /* on its own copy of the box */
+    const long pid = gb_call(__NR_clone3, (long)args, sizeof(*args), 0, 0, 0);
     if (pid == 0)
         return 0;
     /* A change of user undoes the wish to die with the supervisor. */
@@ -278,37 +347,32 @@ static long clone_as(struct gb_box box, struct clone_args *args, const struct gb
     return pid;
 }
 
-/* Bears one box. Returns 0 only in what waits in it. */
-static int bear(const struct gb_nursery *n, const struct gb_birth *birth, const int *fds, unsigned count)
+/* Makes a cradle, which bears the first box right away. True only in what waits in one of its boxes. */
+static bool found(const struct gb_nursery *n, const struct gb_birth *birth, const int *fds, unsigned count)
 {
     const struct gb_spec spec = {.limits = birth->limits,
                                  .degraded = *birth->degraded ? birth->degraded : NULL};
     struct gb_err err = {0};
     struct gb_box box;
     gb_box_init(&box, &spec);
-    fill(&box, n, birth, fds, count);
-    taken = NULL;
+    fill(&box, n, birth, fds + 1, count - 1);
     int r = gb_steps_run(&box, GB_SIDE_ZYGOTE, &err);
-    struct clone_args args = {.flags = gb_steps_clone_flags(&box)};
-#ifdef GB_TESTING
-    if (gb_userns_maps_itself()) /* else it waits for us */
-#endif
-        args.flags |= SHARED;
-    const long pid = r ? -1 : clone_as(box, &args, n, birth->leisure);
-    if (pid == 0)
-        return 0;
+    struct clone_args args = {.flags = gb_steps_clone_flags(&box, GB_SIDE_CRADLE)};
+    const long pid = r ? -1 : clone_as(&box, &args);
+    if (pid == 0) {
+        live_in_cradle(*n, &box, birth, fds, count);
+        return true;
+    }
     if (!r && pid < 0)
         gb_err_set(&err, pid == -EAGAIN || pid == -ENOMEM ? GB_ERR_BUSY : GB_ERR_LAYER, (int)-pid,
-                   "bear a box");
-    if (pid > 0 && taken)
-        taken->user = (pid_t)pid;
+                   "make a cradle");
 #ifdef GB_TESTING
     if (pid > 0 && !gb_userns_maps_itself())
         (void)gb_userns_map_other(&box, pid);
 #endif
     if (pid < 0)
         (void)gb_channel_report(&box, GB_REPORT_FAILED, &err);
-    return -1;
+    return false;
 }
 
 /* Where it fails, each box looks for itself. */
@@ -319,6 +383,15 @@ static void keep_directories(void)
         (void)gb_landlock_keep(root);
 }
 
+/* Returns whether any is left. */
+static bool reap(void)
+{
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
+        ;
+    return pid == 0;
+}
+
 bool gb_nursery_serve(struct gb_nursery *n)
 {
     struct gb_birth birth;
@@ -326,21 +399,16 @@ bool gb_nursery_serve(struct gb_nursery *n)
     unsigned count;
     keep_directories();
     for (bool open = true;;) {
-        const unsigned alive = reap();
-        if (!open && !alive)
+        const bool any = reap();
+        if (!open && !any)
             return false;
         struct pollfd p = {.fd = open ? n->socket : -1, .events = POLLIN};
-        if (poll(&p, 1, alive ? REAP_MS : -1) <= 0 || !p.revents)
+        if (poll(&p, 1, any ? REAP_MS : -1) <= 0 || !p.revents)
             continue;
         int r = receive(n->socket, &birth, fds, &count);
-        if (!r) {
-            reap();
-            r = bear(n, &birth, fds, count);
-            if (!r)
-                return true;
-        } else if (r == -EPIPE)
-            open = false;
-        for (unsigned i = 0; i < count; i++)
-            close(fds[i]);
+        if (!r && count > GB_BIRTH_LEAST && found(n, &birth, fds, count))
+            return true;
+        open = r != -EPIPE;
+        close_all(fds, count);
     }
 }

@@ -6,14 +6,14 @@
 #include <stdint.h>
 
 /* The channel, stdin, stdout, stderr; then where the box enters its cgroup: `tasks` files, or `cgroup.procs`.
+ * In front of all that, if it is the zygote that is asked: the socket over which its cradle takes the next.
  */
-#define GB_BIRTH_FDS 8
+#define GB_BIRTH_FDS   9
+#define GB_BIRTH_LEAST 4
 
 struct gb_birth {
     uint32_t uid; /* in the zygote's user namespace */
     int32_t cgroup_version;
-    uint32_t leisure,
-            reserved; /* no call waits for this box yet: what can be done before one comes, should be */
     struct gb_limits limits;
     char degraded[128];
 };

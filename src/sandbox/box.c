@@ -9,6 +9,7 @@ void gb_box_init(struct gb_box *box, const struct gb_spec *spec)
 {
     *box = (struct gb_box){
             .spec = spec,
+            .cradle_fd = -1,
             .host_uid = geteuid(),
             .host_gid = getegid(),
             .lease_fd = -1,
@@ -63,6 +64,7 @@ void gb_box_again(struct gb_box *box, const struct gb_spec *spec)
     const struct gb_box before = *box;
     gb_box_init(box, spec);
     box->zygote = before.zygote;
+    box->cradle_fd = before.cradle_fd;
     box->past_mounts_fd = before.mounts_fd;
     box->cgroup = before.cgroup;
     box->buffer = before.buffer;
@@ -76,8 +78,10 @@ void gb_box_done(struct gb_box *box)
     gb_box_close(box);
     gb_auto_close(&box->mounts_fd);
     gb_auto_close(&box->past_mounts_fd);
+    gb_auto_close(&box->cradle_fd);
     gb_cgroup_destroy(&box->cgroup);
     free(box->buffer);
     if (box->lease_fd >= 0)
-        close(TAKE_FD(box->lease_fd)); /* the uid is free again only now that nothing of the box is left */
+        close(TAKE_FD(box->lease_fd)); /* the uid is free again only now that nothing of the box is left; its
+                                          cradle ends soon, and reaches nobody */
 }

@@ -16,7 +16,8 @@ struct gb_box {
     const struct gb_spec *spec;
     const struct gb_zygote *zygote; /* that bears it; NULL: it is cloned from the supervisor */
     bool warm;                      /* borne by a zygote, or itself one: which column of the steps counts */
-    bool born_inside;               /* in its cgroup (v2), which then must be there before it */
+    int cradle_fd;    /* to who bears it, and has borne those before; -1: the zygote makes one */
+    bool born_inside; /* in its cgroup (v2), which then must be there before it */
     struct gb_receipt receipt;
     struct gb_cgroup cgroup;
 
@@ -32,7 +33,6 @@ struct gb_box {
     int scratch_fd;                   /* root of the box's writable file system */
     int mounts_fd, past_mounts_fd;    /* its mount namespace, and that of the one before; -1: not ours */
 
-    bool leisure;          /* no call waits for it while it is built */
     int64_t cpu_before_us; /* that was used before the call came */
     char *buffer;          /* GB_BOX_BUFFER bytes for the streams */
 

@@ -36,15 +36,12 @@ static int keep_everything(void)
 }
 #endif
 
-/* capabilities. Should: empty all five sets and lock securebits, so that not even uid 0 would regain any.
- * Must not: stop at the capabilities that our headers know: the kernel tells how many there are. */
-int gb_caps_drop(struct gb_box *box, struct gb_err *err)
+/* What limits a process in the capabilities that it can get, but takes none that it has. Must not: stop at
+ * those that our headers know: the kernel tells how many there are. */
+int gb_caps_bound(struct gb_err *err)
 {
-    (void)box;
-#ifdef GB_TESTING
     if (!GB_WALL("caps"))
-        return keep_everything();
-#endif
+        return 0;
     const unsigned long locked = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
                                  SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
                                  SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
@@ -58,6 +55,19 @@ int gb_caps_drop(struct gb_box *box, struct gb_err *err)
     if (GB_WALL("bounding") &&
         (errno != EINVAL || cap == 0)) /* EINVAL: there is no such capability any more */
         return gb_err_set(err, GB_ERR_LAYER, errno, "drop capability %lu from the bounding set", cap);
+    return 0;
+}
+
+/* capabilities. Should: empty all five sets and lock securebits, so that not even uid 0 would regain any. */
+int gb_caps_drop(struct gb_box *box, struct gb_err *err)
+{
+#ifdef GB_TESTING
+    if (!GB_WALL("caps"))
+        return keep_everything();
+#endif
+    int r = box->warm ? 0 : gb_caps_bound(err);
+    if (r)
+        return r;
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}};
     if (syscall(SYS_capset, &header, none))

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define GB_CHANNEL_FDS 8
+#define GB_CHANNEL_FDS 9
 
 int gb_channel_open(struct gb_box *box, struct gb_err *err)
 {

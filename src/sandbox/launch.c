@@ -127,7 +127,7 @@ static int drop_groups(gid_t *saved)
 long gb_launch_clone(struct gb_box *box, uint64_t more_flags)
 {
     gid_t groups[MAX_GROUPS];
-    struct clone_args args = {.flags = gb_steps_clone_flags(box) | more_flags | CLONE_PIDFD,
+    struct clone_args args = {.flags = gb_steps_clone_flags(box, GB_SIDE_CLONE) | more_flags | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&box->init_fd};
     if (box->cgroup.version == 2) {
         args.flags |= CLONE_INTO_CGROUP;
@@ -289,7 +289,7 @@ void gb_launch_kill(struct gb_box *box)
     if (box->init_fd < 0)
         return;
     pidfd_send_signal(box->init_fd, SIGKILL, NULL, 0);
-    if (box->zygote) { /* which reaps it */
+    if (box->zygote) { /* whose cradle reaps it */
         struct pollfd p = {.fd = box->init_fd, .events = POLLIN};
         while (poll(&p, 1, -1) < 0 && errno == EINTR)
             ;
@@ -332,6 +332,20 @@ static int start_cold(struct gb_box *box, struct gb_err *err)
     return finish(box, err);
 }
 
+static int ask_for_birth(struct gb_box *box, bool sweep, struct gb_err *err)
+{
+    int r = gb_channel_open(box, err);
+    if (!r)
+        r = gb_zygote_ask(box, err);
+    gb_close(&box->box_channel);
+    if (r)
+        return r;
+    gb_close(&box->past_mounts_fd); /* the zygote is at work meanwhile */
+    if (sweep)
+        gb_cgroup_sweep(&box->cgroup);
+    return await_ready(box, err);
+}
+
 /* From a zygote. */
 static int start_warm(struct gb_box *box, struct gb_err *err)
 {
@@ -344,16 +358,14 @@ static int start_warm(struct gb_box *box, struct gb_err *err)
     box->receipt.applied |= box->zygote->receipt.applied;
     box->receipt.degraded |= box->zygote->receipt.degraded;
     box->receipt.extra_groups = box->zygote->receipt.extra_groups;
-    r = gb_channel_open(box, err);
-    if (!r)
-        r = gb_zygote_ask(box, err);
-    if (r)
+    const bool used = box->cradle_fd >= 0;
+    r = ask_for_birth(box, !recycled, err);
+    if (!r || !used || r == -ETIMEDOUT || r == -ECANCELED || box->init_fd >= 0)
         return r;
-    close(TAKE_FD(box->box_channel));
-    gb_close(&box->past_mounts_fd); /* the zygote is at work meanwhile */
-    if (!recycled)
-        gb_cgroup_sweep(&box->cgroup);
-    return await_ready(box, err);
+    gb_close(&box->cradle_fd); /* it bears no more, since something was left in it, or it is dead */
+    gb_close(&box->channel);
+    *err = (struct gb_err){0};
+    return ask_for_birth(box, false, err);
 }
 
 int gb_launch(struct gb_box *box, struct gb_err *err)

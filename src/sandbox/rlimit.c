@@ -52,7 +52,9 @@ int gb_rlimit_apply(struct gb_box *box, struct gb_err *err)
             /* 1 and not 0: a core_pattern that is a pipe ignores every limit but this (core(5)), and its
                helper is the host's root. */
             {RLIMIT_CORE, "core dumps", GB_WALL("rlimit-core"), 1},
-            {RLIMIT_NPROC, "processes", own_count && GB_WALL("rlimit-processes"), (rlim_t)l->pids + 1},
+            /* With PID 1 and, in the same user namespace, the cradle. */
+            {RLIMIT_NPROC, "processes", own_count && GB_WALL("rlimit-processes"),
+             (rlim_t)l->pids + 1 + box->warm},
             /* Scratch has its own size; what the operator let the box write on the host has only this. */
             {RLIMIT_FSIZE, "file size", writable && GB_WALL("rlimit-file-size"), (rlim_t)l->disk_mb * MIB},
             {RLIMIT_CPU, "cpu seconds", GB_WALL("rlimit-cpu"), (rlim_t)(l->cpu_ms + 999) / 1000 + 1},

@@ -19,7 +19,7 @@
 const struct gb_step gb_steps[] = {
         {"ns-user", "namespaces", GB_SIDE_CLONE, false, "3.8",
          "capabilities used while setting up would be capabilities on the host", USERNS_REMEDY, CLONE_NEWUSER,
-         NULL},
+         NULL, GB_SIDE_CRADLE, NULL},
         {"ns-mount", "namespaces", GB_SIDE_CLONE, false, "2.4.19", "mounts would change the host's tree",
          USERNS_REMEDY, CLONE_NEWNS, NULL},
         {"ns-pid", "namespaces", GB_SIDE_CLONE, false, "2.6.24",
@@ -29,21 +29,21 @@ const struct gb_step gb_steps[] = {
          "System V and POSIX message objects would pass data between runs", USERNS_REMEDY, CLONE_NEWIPC,
          NULL},
         {"ns-uts", "namespaces", GB_SIDE_CLONE, false, "2.6.19", "the host's name would show", USERNS_REMEDY,
-         CLONE_NEWUTS, NULL},
+         CLONE_NEWUTS, NULL, GB_SIDE_CRADLE, NULL},
 
         {"uid", "namespaces", GB_SIDE_PARENT, false, "3.8",
          "boxes that run at once would own each other's files and could be confused with a host user",
          "make /run/glovebox writable for root", 0, gb_userns_lease, GB_SIDE_PREPARE, NULL},
         {"idmap", "namespaces", GB_SIDE_PARENT, false, "3.8",
          "without a map the box has no user; with a wide one it has too many", USERNS_REMEDY, 0,
-         gb_userns_map, GB_SIDE_BOX, gb_userns_map_self},
+         gb_userns_map, GB_SIDE_CRADLE, gb_userns_map_self},
         {"cgroup", "resources", GB_SIDE_CGROUP, true, "4.5 (v2), 2.6.24 (v1)",
          "memory, processes and cpu would be bounded per process only, so not at all", CG_REMEDY, 0,
          gb_cgroup_step_create, GB_SIDE_PREPARE, NULL},
         {"mount-private", "filesystem", GB_SIDE_BOX, false, "2.6.15",
          "later mounts on the host would appear in the box", "", 0, gb_mount_private, GB_SIDE_TEMPLATE, NULL},
         {"identity", "privilege", GB_SIDE_BOX, false, "3.8", "the program would run under an id of the host",
-         USERNS_REMEDY, 0, gb_userns_identity},
+         USERNS_REMEDY, 0, gb_userns_identity, GB_SIDE_CRADLE, NULL},
         {"root", "filesystem", GB_SIDE_BOX, false, "5.2", "the program would see the host's files", "", 0,
          gb_mount_root, GB_SIDE_TEMPLATE, gb_mount_template},
         {"etc", "filesystem", GB_SIDE_BOX, false, "5.2", "the host's users and configuration would show", "",
@@ -68,10 +68,10 @@ const struct gb_step gb_steps[] = {
         {"ns-cgroup", "namespaces", GB_SIDE_BOX, true, "4.6", "the cgroup path would tell about the host", "",
          0, gb_cgroup_step_namespace},
         {"hostname", "namespaces", GB_SIDE_BOX, false, "2.6.19", "the host's name would show", "", 0,
-         gb_process_hostname},
+         gb_process_hostname, GB_SIDE_CRADLE, NULL},
         {"no-nested-userns", "namespaces", GB_SIDE_BOX, true, "4.9",
          "a nested user namespace opens kernel code that only root should reach",
-         "make /proc/sys/user writable", 0, gb_userns_forbid_nested},
+         "make /proc/sys/user writable", 0, gb_userns_forbid_nested, GB_SIDE_CRADLE, NULL},
         {"process", "privilege", GB_SIDE_BOX, false, "2.6",
          "signal masks, umask, priority and the controlling terminal would leak in", "", 0, gb_process_reset},
         {"no-new-privs", "privilege", GB_SIDE_BOX, false, "3.5", "a setuid program would gain privilege", "",
@@ -172,7 +172,7 @@ static int run_one(struct gb_box *box, const struct gb_step *step, struct gb_err
 int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err)
 {
     for (unsigned i = 0; i < gb_step_count; i++) {
-        if (side_of(box, &gb_steps[i]) != side)
+        if (side_of(box, &gb_steps[i]) != side || gb_steps[i].clone_flag)
             continue;
         int r = run_one(box, &gb_steps[i], err);
         if (r < 0)
@@ -192,11 +192,11 @@ uint64_t gb_steps_clone_flag(const struct gb_step *step)
     return must_fail(step->name) ? CLONE_DETACHED : step->clone_flag;
 }
 
-uint64_t gb_steps_clone_flags(struct gb_box *box)
+uint64_t gb_steps_clone_flags(struct gb_box *box, enum gb_side side)
 {
     uint64_t flags = 0;
     for (unsigned i = 0; i < gb_step_count; i++) {
-        if (side_of(box, &gb_steps[i]) != GB_SIDE_CLONE || !GB_WALL(gb_steps[i].name))
+        if (!gb_steps[i].clone_flag || side_of(box, &gb_steps[i]) != side || !GB_WALL(gb_steps[i].name))
             continue;
         flags |= gb_steps_clone_flag(&gb_steps[i]);
         box->receipt.applied |= (uint64_t)1 << i;

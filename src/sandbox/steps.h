@@ -13,7 +13,8 @@ enum gb_side {
     GB_SIDE_BOX,     /* inside the new namespaces, before anything untrusted runs */
     /* only where a zygote bears the box: */
     GB_SIDE_TEMPLATE, /* the zygote, once, for all boxes to come: what they share and cannot change */
-    GB_SIDE_ZYGOTE,   /* the zygote, before each birth */
+    GB_SIDE_ZYGOTE,   /* the zygote, before each cradle */
+    GB_SIDE_CRADLE,   /* the cradle, once, for its boxes one after the other: what none of them can change */
     GB_SIDE_START,    /* PID 1, when the call comes */
 };
 
@@ -27,8 +28,8 @@ struct gb_step {
     const char *since;                                    /* first kernel that has it */
     const char *why;                                      /* what breaks without it */
     const char *remedy;                                   /* what to do when the host refuses it */
-    uint64_t clone_flag;                                  /* GB_SIDE_CLONE only */
-    int (*apply)(struct gb_box *box, struct gb_err *err); /* NULL for GB_SIDE_CLONE */
+    uint64_t clone_flag;                                  /* GB_SIDE_CLONE; a cradle may have it instead */
+    int (*apply)(struct gb_box *box, struct gb_err *err); /* NULL where there is a flag */
     /* For a box that a zygote bears: where, and by which function if by another. */
     enum gb_side warm;
     int (*apply_warm)(struct gb_box *box, struct gb_err *err);
@@ -44,9 +45,9 @@ bool gb_steps_applied(uint64_t mask, const char *name);
 /* Runs the steps of one side in order. A failure names its step and stops, unless the step may degrade and
  * the spec allows it. */
 int gb_steps_run(struct gb_box *box, enum gb_side side, struct gb_err *err);
-/* The namespace flag of one row, and those of the clone as a whole. */
+/* The namespace flag of one row, and those of a clone as a whole: of the box, or of its cradle. */
 uint64_t gb_steps_clone_flag(const struct gb_step *step);
-uint64_t gb_steps_clone_flags(struct gb_box *box);
+uint64_t gb_steps_clone_flags(struct gb_box *box, enum gb_side side);
 /* Only in test builds can a step be left out: then what else belongs to it on a zygote's side is, too. */
 bool gb_steps_stand(const char *name);
 /* The rows of that side, as a mask: for boxes that a zygote bears, or for others. */
@@ -90,6 +91,7 @@ int gb_process_die_with_parent(struct gb_box *box, struct gb_err *err);
 int gb_process_descriptors(struct gb_box *box, struct gb_err *err);
 int gb_rlimit_apply(struct gb_box *box, struct gb_err *err);
 int gb_caps_no_new_privs(struct gb_box *box, struct gb_err *err);
+int gb_caps_bound(struct gb_err *err); /* what of `capabilities` a cradle does for its boxes */
 int gb_caps_drop(struct gb_box *box, struct gb_err *err);
 int gb_landlock_abi(void); /* 0: the kernel has none */
 /* In a zygote: finds once what its boxes have in common, beneath that root. 0 or a negative errno. */

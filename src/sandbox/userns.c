@@ -211,9 +211,9 @@ int gb_userns_map_other(const struct gb_box *box, long pid)
 }
 #endif
 
-/* idmap, where a zygote bears the box: as the one uid that it was born under, it may map itself to that. The
- * zygote's namespace has no right to set groups, so the box's has none from the start; else the kernel would
- * refuse the second map. */
+/* idmap, where a zygote bears the box: as the one uid that it was born under, its cradle may map itself to
+ * that. The zygote's namespace has no right to set groups, so this one has none from the start; else the
+ * kernel would refuse the second map. */
 int gb_userns_map_self(struct gb_box *box, struct gb_err *err)
 {
     char map[48];

@@ -148,7 +148,6 @@ int gb_zygote_start(const struct gb_zygote_spec *zspec, struct gb_zygote *ret, s
                                  .degraded = zspec->degraded};
     struct gb_box box;
     gb_box_init(&box, &spec);
-    box.warm = true;
     gb_userns_take_zygote(&box);
     int pair[2] = {-1, -1};
     int r = gb_launch_prepare(&box, err);
@@ -166,6 +165,7 @@ int gb_zygote_start(const struct gb_zygote_spec *zspec, struct gb_zygote *ret, s
     if (pid != 0)
         prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0);
     errno = error;
+    box.warm = true; /* from here on: its namespaces are all its own, as those of a box from nothing */
     if (pid == 0)
         zygote_main(&box, zspec, pair[1]);
     if (pid < 0) {
@@ -181,7 +181,7 @@ int gb_zygote_start(const struct gb_zygote_spec *zspec, struct gb_zygote *ret, s
         gb_launch_kill(&box);
         goto out;
     }
-    box.receipt.applied &= ~gb_steps_mask(GB_SIDE_CLONE, true); /* each box has its own of these */
+    box.receipt.applied &= ~gb_steps_mask(GB_SIDE_CLONE, false); /* each box has its own of these */
     *ret = (struct gb_zygote){.pid = (pid_t)pid,
                               .pidfd = TAKE_FD(box.init_fd),
                               .socket = TAKE_FD(pair[0]),
@@ -199,15 +199,34 @@ void gb_zygote_retire(struct gb_zygote *z)
     gb_close(&z->pidfd);
 }
 
+/* A new cradle's socket: ours is kept, and its own goes to the zygote with the first birth. */
+static int open_cradle(struct gb_box *box, int *ret_end, struct gb_err *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return gb_err_set(err, GB_ERR_BUSY, errno, "make the socket of a cradle");
+    box->cradle_fd = pair[0];
+    *ret_end = pair[1];
+    return 0;
+}
+
 int gb_zygote_ask(struct gb_box *box, struct gb_err *err)
 {
     const struct gb_cgroup *cg = &box->cgroup;
-    struct gb_birth birth = {.uid = gb_userns_in_zygote(box),
-                             .cgroup_version = cg->version,
-                             .leisure = box->leisure,
-                             .limits = box->spec->limits};
-    int fds[GB_BIRTH_FDS] = {box->box_channel, box->box_stdio[0], box->box_stdio[1], box->box_stdio[2]};
-    unsigned count = 4;
+    struct gb_birth birth = {
+            .uid = gb_userns_in_zygote(box), .cgroup_version = cg->version, .limits = box->spec->limits};
+    const int ask = box->cradle_fd >= 0 ? box->cradle_fd : box->zygote->socket;
+    AUTO_FD end = -1;
+    int r = box->cradle_fd >= 0 ? 0 : open_cradle(box, &end, err);
+    if (r)
+        return r;
+    int fds[GB_BIRTH_FDS];
+    unsigned count = 0;
+    if (end >= 0)
+        fds[count++] = end;
+    fds[count++] = box->box_channel;
+    for (size_t i = 0; i < ARRAY_LEN(box->box_stdio); i++)
+        fds[count++] = box->box_stdio[i];
     snprintf(birth.degraded, sizeof(birth.degraded), "%s", box->spec->degraded ? box->spec->degraded : "");
     /* v2: a zygote has no right to have boxes born in a cgroup, but who opens this file has the right to have
      * them enter. It takes an RCU grace period, and nobody waits for it but the box. */
@@ -217,6 +236,6 @@ int gb_zygote_ask(struct gb_box *box, struct gb_err *err)
     for (size_t i = 0; cg->version == 1 && i < GB_CG_COUNT; i++)
         if (cg->tasks_fd[i] >= 0)
             fds[count++] = cg->tasks_fd[i];
-    int r = gb_channel_send(box->zygote->socket, &birth, sizeof(birth), fds, count);
+    r = gb_channel_send(ask, &birth, sizeof(birth), fds, count);
     return r ? gb_err_set(err, GB_ERR_BUSY, -r, "ask a zygote for a box") : 0;
 }

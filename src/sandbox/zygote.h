@@ -1,8 +1,9 @@
 /* Zygotes: processes that bear boxes.
  *
  * A zygote lives in namespaces of its own, whose root is already that of a box: read-only, the host's files
- * gone. What boxes share and cannot change is made once, there; a box is a clone of the zygote that makes the
- * rest for itself (steps.c, column `warm`). It can be an interpreter that is warm: then so is each box.
+ * gone. What boxes share and cannot change is made once, there. It can be an interpreter that is warm: then
+ * so is each box. Who wants boxes gets a clone of it, a cradle, which makes what boxes can have one after the
+ * other; a box is a clone of that, and makes the rest for itself (steps.c, column `warm`).
  *
  * It runs no code of a call, holds no secret, and hears one kind of message, of fixed size. Over its own user
  * namespace, and so over its boxes, it has all rights; on the host none. When it dies, all its boxes do: it
@@ -17,8 +18,6 @@
 
 /* Beside the range that boxes lease from; see userns.c. */
 #define GB_ZYGOTE_UID 2000065540U
-
-#define GB_ZYGOTE_NAME "glovebox-zygote" /* in a list of processes */
 
 /* Descriptors of a zygote that was executed. */
 #define GB_ZYGOTE_NAME "glovebox-zygote" /* in a list of processes */
@@ -54,8 +53,8 @@ struct gb_nursery {
     int socket, proc_fd, image_fd;
     const char *const *ahead;
     /* In PID 1 of a new box, when all steps are done: forks what waits there, and returns its pid and the
-     * pipe to it. NULL: glovebox-init is executed. With leisure, no call waits for the box yet. */
-    long (*born)(bool leisure, int *ret_control);
+     * pipe to it. NULL: glovebox-init is executed. */
+    long (*born)(int *ret_control);
 };
 
 /* Bears boxes until there is nobody left to ask for one and the last has ended: false. True: in a process

@@ -11,10 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
 #define PAGE      ((uintptr_t)4096)
 #define GAP       (16 * PAGE) /* as much as is copied with what is around it */
 #define RUN_LEAST (16 * PAGE) /* less is not worth it */
@@ -26,26 +22,6 @@
 #define HOLES_MOST 256
 
 /* NOLINTBEGIN(performance-no-int-to-ptr): addresses come from /proc, as numbers */
-/* touch(ranges): pages that a script will need, whatever it is. Copied or mapped before the call comes they
- * cost the same, but nobody waits. `ranges` has pairs of addresses as machine words; the end of one that is
- * to be written to has its lowest bit set. What is not there any more, and a kernel that cannot
- * (before 5.14), is passed over. */
-static PyObject *touch(PyObject *module, PyObject *ranges)
-{
-    (void)module;
-    if (!PyBytes_Check(ranges))
-        return PyErr_Format(PyExc_TypeError, "ranges must be bytes");
-    const char *bytes = PyBytes_AsString(ranges);
-    uintptr_t range[2];
-    for (size_t left = (size_t)PyBytes_Size(ranges); left >= sizeof(range); left -= sizeof(range)) {
-        memcpy(range, bytes, sizeof(range));
-        bytes += sizeof(range);
-        madvise((void *)range[0], (range[1] & ~(uintptr_t)1) - range[0],
-                range[1] & 1 ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-    }
-    Py_RETURN_NONE;
-}
-
 /* fill_holes(): the same that zygote.py does for small objects, for the C library's own memory: whatever is
  * free between blocks in use is taken, for ever, and a stretch that nobody has used is left free. */
 static PyObject *fill_holes(PyObject *module, PyObject *none)
@@ -300,8 +276,7 @@ static PyObject *huge_data(PyObject *module, PyObject *none)
 
 int gb_pages_add(PyObject *module)
 {
-    static PyMethodDef methods[] = {{"touch", touch, METH_O, "touch(ranges)"},
-                                    {"fill_holes", fill_holes, METH_NOARGS, "fill_holes()"},
+    static PyMethodDef methods[] = {{"fill_holes", fill_holes, METH_NOARGS, "fill_holes()"},
                                     {"huge_data", huge_data, METH_NOARGS, "huge_data()"},
                                     {"huge_code", huge_code, METH_NOARGS, "huge_code()"},
                                     {0}};

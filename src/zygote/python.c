@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -40,11 +41,11 @@ static pid_t fork_interpreter(void)
 }
 
 /* In the interpreter: before it waits. What is not to be done at all costs no pages either. */
-static void get_ready(bool leisure)
+static void get_ready(void)
 {
-    if (kept.bare && !leisure)
+    if (kept.bare)
         return;
-    PyObject *done = PyObject_CallFunctionObjArgs(kept.ready, leisure ? Py_True : Py_False, NULL);
+    PyObject *done = PyObject_CallFunctionObjArgs(kept.ready, NULL);
     if (!done) {
         PyErr_Print();
         _exit(1);
@@ -53,7 +54,7 @@ static void get_ready(bool leisure)
 }
 
 /* In PID 1 of a box: forks the interpreter that waits. */
-static long born(bool leisure, int *ret_control)
+static long born(int *ret_control)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
@@ -66,20 +67,28 @@ static long born(bool leisure, int *ret_control)
         if (GB_WALL("close-fds"))
             close_range(GB_INIT_CHANNEL + 1, ~0U, 0);
         else
-            close(ends[1]); /* or the words would have no end */
+            close(ends[1]);                 /* or the words would have no end */
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* a script may look into its own process */
         gb_init_give_back();
         prctl(PR_SET_NAME, kept.name, 0, 0, 0);
         PyOS_AfterFork_Child();
-        get_ready(leisure);
+        get_ready();
         return 0;
     }
-    PyOS_AfterFork_Parent(); /* the zygote's memory is still ours */
+    PyOS_AfterFork_Parent(); /* the cradle's memory is still ours */
     close(ends[0]);
     *ret_control = ends[1];
     return pid;
 }
 
 /* --- the words of the call --- */
+
+static bool is_whole(const char *text, size_t len)
+{
+    const size_t head = strnlen(text, len);
+    const char *last = head < len ? memrchr(text, ' ', head) : NULL;
+    return last && len - head - 1 >= strtoul(last, NULL, 10);
+}
 
 static char *read_words(size_t *ret_len)
 {
@@ -92,6 +101,8 @@ static char *read_words(size_t *ret_len)
         if (n <= 0)
             break;
         len += (size_t)n;
+        if (is_whole(text, len))
+            break;
         if (len < size)
             continue;
         char *more = size < WORDS_MOST ? realloc(text, size *= 2) : NULL;
@@ -170,8 +181,8 @@ static PyMethodDef methods[] = {
         {"wait", wait_for_call, METH_VARARGS,
          "wait(ready, bare=False): bears boxes. Returns in each of them, when its call has come, what "
          "words.c "
-         "makes of it. ready(has_time) is called in each before that; if nothing is loaded that could mind "
-         "(bare), only if there is time."},
+         "makes of it. ready() is called in each before that, unless nothing is loaded that could mind "
+         "(bare)."},
         {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {
         PyModuleDef_HEAD_INIT, "_glovebox", NULL, -1, methods, NULL, NULL, NULL, NULL};

@@ -270,14 +270,6 @@ static PyObject *expect(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *take(PyObject *module, PyObject *words)
-{
-    (void)module;
-    if (!PyBytes_Check(words))
-        return PyErr_Format(PyExc_TypeError, "words must be bytes");
-    return gb_words_take(PyBytes_AsString(words), (size_t)PyBytes_Size(words));
-}
-
 static PyObject *looks_clean(PyObject *module, PyObject *source)
 {
     (void)module;
@@ -289,7 +281,6 @@ static PyObject *looks_clean(PyObject *module, PyObject *source)
 int gb_words_add(PyObject *module)
 {
     static PyMethodDef methods[] = {{"expect", expect, METH_VARARGS, "expect(...)"},
-                                    {"take", take, METH_O, "take(words)"},
                                     {"is_clean", looks_clean, METH_O, "is_clean(source)"},
                                     {0}};
     return PyModule_AddFunctions(module, methods);

@@ -1,6 +1,6 @@
-/* The words of a call, as PID 1 of a box says them: each ends with NUL. First three numbers with a space
- * between them: arguments, rules (0 or 1), files; then the arguments, the rules if there are any, variables.
- */
+/* The words of a call, as PID 1 of a box says them: each ends with NUL. First four numbers with a space
+ * between them: arguments, rules (0 or 1), files, and the bytes of all that follows, so that nobody need wait
+ * for the pipe to end; then the arguments, the rules if there are any, variables. */
 #pragma once
 
 #ifndef Py_LIMITED_API

@@ -61,7 +61,7 @@ def serve(argv, environment, leave=os._exit, run=run, execute=execute, atexit=at
 
 
 def wait():
-    serve(*EXTENSION.wait(lambda has_time: None)[:2])  # it has not said what is usual, so that no call is
+    serve(*EXTENSION.wait(lambda: None)[:2])  # it has not said what is usual, so that no call is
 
 
 gc.freeze()

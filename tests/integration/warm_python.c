@@ -70,7 +70,7 @@ static PyObject *begin(PyObject *ready, const char *text, size_t len, const int 
     for (int i = 0; i < 3; i++)
         dup2(fds[i], i);
     PyOS_AfterFork_Child();
-    PyObject *done = PyObject_CallFunctionObjArgs(ready, Py_True, NULL);
+    PyObject *done = PyObject_CallFunctionObjArgs(ready, NULL);
     if (!done)
         return NULL;
     Py_DECREF(done);

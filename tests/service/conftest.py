@@ -188,23 +188,26 @@ class Service:
         return {pid: table[pid][3] for pid in found if pid in table}
 
     def pool(self):
-        """How the boxes do: keepers that have a call, build a box, or wait with one, by kind; zygotes; PID 1 of the boxes that these bore."""
+        """How the boxes do: keepers that have a call, build a box, or wait with one, by kind; zygotes; their cradles; PID 1 of the boxes that these bore."""
         table = processes()
         launcher = self.pids().get("launch")
         children = {pid: comm for pid, (comm, state, parent, _) in table.items() if parent == launcher and state not in "ZX"}
         zygotes = sorted(pid for pid, comm in children.items() if comm.startswith(("glovebox-zygote", "python")))
+        below = lambda parents: sorted(pid for pid, (_, state, parent, _) in table.items() if parent in parents and state not in "ZX")  # noqa: E731
+        cradles = below(zygotes)
         return {
             "calls": sorted(pid for pid, comm in children.items() if comm == "glovebox-keeper"),
             "builds": sorted(pid for pid, comm in children.items() if comm.startswith(("gb-build-", "glovebox-launch"))),  # the latter: just forked
             "waits": {kind: found for kind in ("plain", "python", "node") if (found := sorted(pid for pid, comm in children.items() if comm == f"gb-waits-{kind}"))},
             "zygotes": zygotes,
-            "boxes": sorted(pid for pid, (_, state, parent, _) in table.items() if parent in zygotes and state not in "ZX"),
+            "cradles": cradles,
+            "boxes": below(cradles),
         }
 
     def is_calm(self):
         """No call has a box, and each box that is there waits for one."""
         pool = self.pool()
-        return not pool["calls"] and not pool["builds"] and len(pool["boxes"]) == sum(map(len, pool["waits"].values()))
+        return not pool["calls"] and not pool["builds"] and len(pool["boxes"]) == len(pool["cradles"]) == sum(map(len, pool["waits"].values()))
 
     def wait_calm(self, seconds=PATIENCE):
         wait_for(lambda: f"boxes that wait only: {self.pool()}; log:\n{self.log()[-4000:]}", self.is_calm, seconds)

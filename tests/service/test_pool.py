@@ -481,20 +481,22 @@ def interpreter_of(pid):
 def victims(s, name):
     pool = s.pool()
     by_python = {z: "python" in pathlib.Path(f"/proc/{z}/cmdline").read_bytes().decode().split("\0")[0].rpartition("/")[2] for z in pool["zygotes"]}
-    parents = {pid: conftest.stat_of(pid)[2] for pid in pool["boxes"]}
-    python_boxes = [pid for pid in pool["boxes"] if by_python.get(parents[pid])]
-    plain_boxes = [pid for pid in pool["boxes"] if not by_python.get(parents[pid])]
+    parents = {pid: conftest.stat_of(pid)[2] for pid in pool["boxes"] + pool["cradles"]}
+    python_cradles = [pid for pid in pool["cradles"] if by_python.get(parents[pid])]
+    python_boxes = [pid for pid in pool["boxes"] if parents[pid] in python_cradles]
+    plain_boxes = [pid for pid in pool["boxes"] if parents[pid] not in python_cradles]
     return {
         "pid 1 of a python box": lambda: python_boxes,
         "pid 1 of a plain box": lambda: plain_boxes,
         "an interpreter that waits": lambda: [interpreter_of(pid) for pid in python_boxes],
+        "cradles of python": lambda: python_cradles,
         "keepers that wait": lambda: [pid for found in pool["waits"].values() for pid in found],
         "the zygote of python": lambda: [z for z, python in by_python.items() if python],
         "the zygote of all else": lambda: [z for z, python in by_python.items() if not python],
     }[name]()
 
 
-@pytest.mark.parametrize("name", ["pid 1 of a python box", "pid 1 of a plain box", "an interpreter that waits", "keepers that wait", "the zygote of python", "the zygote of all else"])
+@pytest.mark.parametrize("name", ["pid 1 of a python box", "pid 1 of a plain box", "an interpreter that waits", "cradles of python", "keepers that wait", "the zygote of python", "the zygote of all else"])
 def test_what_waits_is_killed(start_service, name):
     """Calls that come in the same moment, and later ones, are served; others wait again; nothing is left of the dead."""
     s = start_service(SMALL)
@@ -522,7 +524,7 @@ def test_what_waits_is_killed(start_service, name):
 def test_a_zygote_that_hangs_holds_nobody_up_for_long(start_service):
     s = start_service(ONE | {"boxes": {"running": 4}})
     wait_waiting(s, plain=1, python=1)
-    stopped = victims(s, "the zygote of python")
+    stopped = victims(s, "the zygote of python") + victims(s, "cradles of python")
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -537,18 +539,18 @@ def test_a_zygote_that_hangs_holds_nobody_up_for_long(start_service):
 
 @pytest.mark.testbuild
 def test_a_zygote_that_never_comes_back_is_replaced(start_service):
-    """It sleeps while a box sets itself up; if that never ends, only an end of both helps."""
+    """A cradle sleeps while a box sets itself up; if that never ends, only an end of all helps."""
     s = start_service(ONE | {"boxes": {"running": 4}}, env={"GLOVEBOX_TEST_SETUP_MS": "1000"})
     wait_waiting(s, plain=1, python=1)
     stuck = victims(s, "the zygote of python")
-    for pid in stuck:
+    for pid in victims(s, "cradles of python"):
         os.kill(pid, signal.SIGSTOP)
     assert [run(s, f"print({i})")["stdout"] for i in range(3)] == ["0\n", "1\n", "2\n"]
     wait_for(lambda: f"another zygote: {s.pool()}", lambda: len(s.pool()["zygotes"]) == 2 and not set(stuck) & set(s.pool()["zygotes"]))
     assert start_of(wait_start(s, "waiting", "print(1)")) == "waiting"
 
 
-@pytest.mark.parametrize("name", ["its keeper", "pid 1 of its box", "its interpreter", "its zygote", "the launcher"])
+@pytest.mark.parametrize("name", ["its keeper", "pid 1 of its box", "its interpreter", "its cradle", "its zygote", "the launcher"])
 def test_what_serves_is_killed(start_service, name):
     """The caller hears of it, the place is free again, and nothing is left."""
     s = start_service(ONE)
@@ -573,7 +575,8 @@ def test_what_serves_is_killed(start_service, name):
         "its keeper": lambda: keeper,
         "pid 1 of its box": lambda: python[0],
         "its interpreter": lambda: interpreter_of(python[0]),
-        "its zygote": lambda: conftest.stat_of(python[0])[2],
+        "its cradle": lambda: conftest.stat_of(python[0])[2],
+        "its zygote": lambda: conftest.stat_of(conftest.stat_of(python[0])[2])[2],
         "the launcher": lambda: before["launch"],
     }[name]()
     wait_for("the program to run", lambda: (pathlib.Path(f"/proc/{interpreter_of(python[0]) or 0}/wchan").exists()))

@@ -273,6 +273,8 @@ static void arguments(const struct gb_seccomp_filter *f, FILE *out)
     values(f, out, "memfd_create", 1, memfds, LEN(memfds));
     static const struct value segments[] = {{"create", 01600}, {"huge", 05600}};
     values(f, out, "shmget", 2, segments, LEN(segments));
+    static const struct value orders[] = {{"remove", 0}, {"info", 14}, {"lock", 11}, {"unlock", 12}};
+    values(f, out, "shmctl", 1, orders, LEN(orders));
 }
 
 static void other_abis(const struct gb_seccomp_filter *f, FILE *out)

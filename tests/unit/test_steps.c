@@ -135,7 +135,7 @@ static void clone_flags(void **state)
 {
     (void)state;
     struct gb_box box = {0};
-    uint64_t flags = gb_steps_clone_flags(&box);
+    uint64_t flags = gb_steps_clone_flags(&box, GB_SIDE_CLONE);
     for (unsigned i = 0; i < gb_step_count; i++) {
         bool is = gb_steps[i].side == GB_SIDE_CLONE;
         assert_int_equal(is, box.receipt.applied >> i & 1);
