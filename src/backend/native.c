@@ -19,7 +19,7 @@ static void hash_text(struct gb_sha256 *ctx, const char *text)
     gb_sha256_add(ctx, text, strlen(text) + 1);
 }
 
-static void hash_policy(const struct gb_spec *spec, char *ret_hex)
+void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
 {
     struct gb_sha256 ctx;
     const struct gb_seccomp_program *filter = &gb_seccomp_filter()->full;
@@ -47,27 +47,6 @@ static void hash_policy(const struct gb_spec *spec, char *ret_hex)
     gb_text_hex(digest, sizeof(digest), ret_hex);
 }
 
-void gb_native_hash_policy(const struct gb_spec *spec, char *ret_hex)
-{
-    /* Of the last box without directories of the host: most are like it, and their callers wait. */
-    static _Thread_local struct {
-        struct gb_limits limits;
-        char degraded[128], hex[2 * GB_SHA256_BYTES + 1];
-    } known;
-    const char *degraded = spec->degraded ? spec->degraded : "";
-    if (spec->rootfs || spec->mount_count || strlen(degraded) >= sizeof(known.degraded)) {
-        hash_policy(spec, ret_hex);
-        return;
-    }
-    if (!*known.hex || memcmp(&known.limits, &spec->limits, sizeof(known.limits)) ||
-        strcmp(known.degraded, degraded)) {
-        hash_policy(spec, known.hex);
-        known.limits = spec->limits;
-        snprintf(known.degraded, sizeof(known.degraded), "%s", degraded);
-    }
-    memcpy(ret_hex, known.hex, sizeof(known.hex));
-}
-
 static int serve(struct gb_box *box, gb_backend_output_fn *on_output, void *context, struct gb_result *result,
                  struct gb_err *err)
 {
@@ -78,7 +57,8 @@ static int serve(struct gb_box *box, gb_backend_output_fn *on_output, void *cont
 int gb_native_serve(struct gb_box *box, gb_backend_output_fn *on_output, void *context,
                     struct gb_result *result, struct gb_err *err)
 {
-    gb_native_hash_policy(box->spec, box->receipt.policy_hash); /* the program is starting meanwhile */
+    if (!*box->receipt.policy_hash) /* else it is known from a box like this */
+        gb_native_hash_policy(box->spec, box->receipt.policy_hash);
     return serve(box, on_output, context, result, err);
 }
 

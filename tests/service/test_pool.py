@@ -444,6 +444,18 @@ def test_a_hundred_at_once(start_service):
     assert [r["stdout"] for r in results] == [f"{i}\n" for i in range(100)]
 
 
+def test_receipts_are_of_their_own_call(start_service):
+    """A keeper knows the last one by heart; that must not be the next one's, if that has other limits."""
+    s = start_service(ONE)
+    seen = {}
+    for seconds in (5, 7, 5, 5, 7, 9):
+        wait_for("a box", lambda: s.is_calm() and waiting(s, "python"))
+        enforced = run(s, "print(1)", limits={"timeout_seconds": seconds})["enforced"]
+        assert enforced["limits"]["timeout_seconds"] == seconds
+        assert seen.setdefault(seconds, enforced["policy_hash"]) == enforced["policy_hash"]
+    assert len(set(seen.values())) == 3
+
+
 # --- zygotes ---
 
 
