@@ -211,8 +211,7 @@ static void take_streams(struct call *call, struct gb_msg *msg)
     static void (*const ready[])(struct gb_source *, uint32_t) = {stdout_ready, stderr_ready};
     for (int i = 0; i < 2; i++) {
         struct gb_source *s = &call->run.stream[i];
-        if (s->fd >= 0)
-            continue; /* said twice */
+        close_stream(call, i); /* that of a box which had ended before the call was in it */
         *s = (struct gb_source){.fd = TAKE_FD(msg->fd[i]), .ready = ready[i]};
     }
 }

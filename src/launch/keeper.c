@@ -469,7 +469,6 @@ static void keep_hash(struct waiter *w)
     snprintf(w->degraded, sizeof(w->degraded), "%s", w->k.spec.degraded ? w->k.spec.degraded : "");
 }
 
-/* Negative, and nothing of the call was in the box: it has ended in the moment in which the call came. */
 static int start(struct waiter *w, struct gb_err *err)
 {
     const struct gb_keeper_post *post = w->post;
@@ -486,8 +485,11 @@ static int start(struct waiter *w, struct gb_err *err)
                            screened && !knows ? 2 : 1, err);
 }
 
+/* -ECONNRESET: nothing of the call was in the box, which has ended in the moment in which the call came. */
 static int serve_warm(struct waiter *w, struct gb_err *err)
 {
+    if (start(w, err))
+        return -ECONNRESET;
     for (int i = 0; i < 2; i++)
         w->k.out[i] = TAKE_FD(w->box.out_fd[i]);
     hand_out_output(&w->k);
@@ -497,16 +499,24 @@ static int serve_warm(struct waiter *w, struct gb_err *err)
     return r;
 }
 
+/* In a box from nothing, as if there had been no other. */
+static int run_instead(struct keeper *k, struct gb_err *err)
+{
+    for (int i = 0; i < 2; i++)
+        gb_close(&k->out[i]);
+    gb_result_done(&k->result);
+    *err = (struct gb_err){0};
+    int r = take_stdin(k, err); /* the other may have been sent some of it */
+    return r ? r : run_cold(k, err);
+}
+
 /* The box is dead in any case. */
 static int run_call(struct waiter *w, struct gb_err *err)
 {
     int r = prepare(&w->k, err);
-    if (!r && start(w, err)) {
-        *err = (struct gb_err){0};
+    if (!r && (r = serve_warm(w, err)) == -ECONNRESET) {
         w->again = false;
-        r = run_cold(&w->k, err);
-    } else if (!r) {
-        r = serve_warm(w, err);
+        r = run_instead(&w->k, err);
     }
     if (r || !w->again)
         gb_launch_kill(&w->box);

@@ -34,6 +34,7 @@ struct gb_box {
     int mounts_fd, past_mounts_fd;    /* its mount namespace, and that of the one before; -1: not ours */
 
     int64_t cpu_before_us; /* that was used before the call came */
+    bool unheard;          /* it has ended before it took what it was told last */
     char *buffer;          /* GB_BOX_BUFFER bytes for the streams */
 
     /* ends that the box inherits, or is sent while it sets itself up */

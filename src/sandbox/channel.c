@@ -142,9 +142,8 @@ int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int ret
                          .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
     /* A box that dies with a message of ours unread shows as ECONNRESET once, before its own last words. */
-    do
-        n = recvmsg(box->channel, &msg, MSG_CMSG_CLOEXEC);
-    while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    while ((n = recvmsg(box->channel, &msg, MSG_CMSG_CLOEXEC)) < 0 && (errno == EINTR || errno == ECONNRESET))
+        box->unheard |= errno == ECONNRESET;
     for (int i = 0; i < GB_REPORT_FDS; i++)
         ret_fds[i] = -1;
     const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;

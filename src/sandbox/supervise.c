@@ -403,6 +403,8 @@ int gb_supervise(struct gb_box *box, gb_output_fn *on_output, void *context, str
             *err = run.last.err;
         return run.last.err.errnum ? -run.last.err.errnum : -EINVAL;
     }
+    if (run.last.kind < 0 && box->unheard && !run.cause)
+        return gb_err_set(err, GB_ERR_INTERNAL, ECONNRESET, "the box had ended before its call came");
     conclude(&run);
     result->enforced = box->receipt;
     return 0;

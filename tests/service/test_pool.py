@@ -562,6 +562,28 @@ def test_a_zygote_that_never_comes_back_is_replaced(start_service):
     assert start_of(wait_start(s, "waiting", "print(1)")) == "waiting"
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("name", ["pid 1 of a python box", "pid 1 of a plain box"])
+def test_a_box_ends_before_it_takes_its_call(start_service, name, streamed):
+    """Nothing of the call was in it: another box has the call, with all that belongs to it."""
+    s = start_service(ONE)
+    wait_waiting(s, plain=1, python=1)
+    (box,) = victims(s, name)
+    code, fields = ("print(input() + 'end')", {}) if "python" in name else ("cat; echo end", SH)
+    text = "input " * 1000
+    os.kill(box, signal.SIGSTOP)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(api.events if streamed else run, s, code, stdin=text, **fields)
+        s.wait_call()
+        time.sleep(0.2)
+        os.kill(box, signal.SIGKILL)
+        answer = answer.result(PATIENCE)
+    result = answer[-1]["result"] if streamed else answer
+    assert (result["status"], result["stdout"], start_of(result)) == ("success", text + "end\n", "cold")
+    assert not streamed or "".join(e["text"] for e in answer if e["type"] == "stdout") == text + "end\n"
+    wait_waiting(s, plain=1, python=1)
+
+
 @pytest.mark.parametrize("name", ["its keeper", "pid 1 of its box", "its interpreter", "its cradle", "its zygote", "the launcher"])
 def test_what_serves_is_killed(start_service, name):
     """The caller hears of it, the place is free again, and nothing is left."""
@@ -596,6 +618,8 @@ def test_what_serves_is_killed(start_service, name):
     os.kill(target, signal.SIGKILL)
     caller.join(PATIENCE)
     assert not caller.is_alive()
+    if name == "its zygote":  # only then is it certain that all that it bore is dead, and no call comes to it
+        wait_for("its end", lambda: not conftest.alive(target, family[target]))
     if name == "the launcher":
         s.wait_children(but=before.values())
         s.wait_healthy()
