@@ -154,82 +154,6 @@ static int prepare(struct keeper *k, struct gb_err *err)
     return r;
 }
 
-/* --- the answer --- */
-
-/* The row that tells that the rest was not looked at carries the directory where that happened. */
-static void add_name(struct gb_buf *b, const char *name)
-{
-    char text[1024];
-    size_t len = strlen(name);
-    while (len > 0 && name[len - 1] == '/')
-        len--;
-    snprintf(text, sizeof(text), "%.*s", (int)len, len ? name : ".");
-    gb_payload_add_text(b, GB_ITEM_NAME, len ? text : "*");
-}
-
-/* The files as a payload, or -errno. Each is given back as soon as it is copied. */
-static int pack_files(struct gb_result *result)
-{
-    struct gb_buf b = {.max = GB_PAYLOAD_BYTES};
-    for (size_t i = 0; i < result->file_count; i++) {
-        struct gb_output *f = &result->files[i];
-        add_name(&b, f->name);
-        if (f->skipped)
-            gb_payload_add_text(&b, GB_ITEM_SKIPPED, f->skipped);
-        else
-            gb_payload_add(&b, GB_ITEM_DATA, f->data, f->len);
-        free(TAKE_PTR(f->data));
-    }
-    int fd = gb_payload_seal(&b);
-    gb_buf_done(&b);
-    return fd;
-}
-
-/* As JSON. Most boxes of a keeper have the same, so that it is there already when a caller waits for it. */
-static const struct gb_buf *receipt_of(const struct gb_receipt *receipt)
-{
-    static struct gb_receipt known;
-    static struct gb_buf json;
-    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*): padding can only have it made anew */
-    if (json.len && !memcmp(&known, receipt, sizeof(known)))
-        return &json;
-    gb_buf_done(&json);
-    json = (struct gb_buf){.max = gb_msg_shapes[GB_MSG_RUN_DONE].tail_most};
-    known = *receipt;
-    if (*receipt->policy_hash)
-        gb_receipt_to_json(receipt, gb_step_name, &json);
-    else
-        gb_buf_puts(&json, "null"); /* cancelled before the box was whole: nothing can be claimed */
-    return &json;
-}
-
-static int send_done(struct keeper *k)
-{
-    const struct gb_result *r = &k->result;
-    struct gb_err err = {0};
-    struct gb_msg_done done = {.status = (int32_t)r->status,
-                               .exit_code = r->exit_code,
-                               .signal = r->signal,
-                               .file_count = (uint32_t)r->file_count,
-                               .usage = r->usage,
-                               .start = (uint32_t)r->enforced.start};
-    snprintf(done.kill_reason, sizeof(done.kill_reason), "%s", r->kill_reason ? r->kill_reason : "");
-    AUTO_FD files = r->file_count ? pack_files(&k->result) : -1;
-    if (r->file_count && files < 0) {
-        gb_err_set(&err, GB_ERR_BUSY, -files, "bring back the files of the box");
-        return gb_run_fail(k->run, &err);
-    }
-    const struct gb_buf *receipt = receipt_of(&r->enforced);
-    int fds[3];
-    unsigned count = 0;
-    for (int i = 0; i < 2 && k->out[i] >= 0; i++)
-        fds[count++] = k->out[i];
-    if (files >= 0)
-        fds[count++] = files;
-    return gb_msg_send(k->run->fd[GB_RUN_SOCKET], GB_MSG_RUN_DONE, k->run->tag, &done, receipt->data,
-                       receipt->len, fds, count);
-}
-
 /* --- output --- */
 
 /* Once. A front that cannot be told has hung up, which is seen elsewhere. */
@@ -285,7 +209,7 @@ static void answer(struct keeper *k, int r, struct gb_err *err)
 {
     if (r && err->code == GB_ERR_NONE)
         gb_err_set(err, GB_ERR_INTERNAL, -r, "run the box");
-    int sent = r ? gb_run_fail(k->run, err) : send_done(k);
+    int sent = r ? gb_run_fail(k->run, err) : gb_run_answer(k->run, &k->result, k->out);
     /* A front that has hung up wants no answer. */
     if (sent && sent != -EPIPE && sent != -ECONNRESET)
         gb_log(GB_LOG_WARN, "a run could not be answered", GB_S("id", k->run->ask.id),

@@ -1,6 +1,7 @@
-/* A run as the launcher holds it, from the front's message until a keeper has it. */
+/* A run as the launcher and its keepers hold it, and what the front is told of it. */
 #pragma once
 
+#include "spec/result.h"
 #include "wire/msg.h"
 
 /* Descriptors of a RUN message, in this order. */
@@ -22,4 +23,7 @@ int gb_run_tell_output(const struct gb_run *run, int fds[2]);
 bool gb_run_is_left(const struct gb_run *run);
 /* Answers that nothing was run. 0, or negative: the front cannot be told. */
 int gb_run_fail(const struct gb_run *run, const struct gb_err *err);
+/* Answers with the result, whose files go with it, and with the reading ends of the output unless the front
+ * has them (-1). 0, or negative as before. */
+int gb_run_answer(const struct gb_run *run, struct gb_result *result, const int out[2]);
 void gb_run_drop(struct gb_run *run);
