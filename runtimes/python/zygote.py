@@ -68,6 +68,7 @@ UNFILLED = []  # the namespace of a script, if it is to be filled in its own pro
 STACK = 256 << 20  # where there is no limit
 POOL, POOL_HEAD, MOST_HOLES = 1 << 14 if sys.version_info >= (3, 10) else 1 << 12, 48, 1 << 12
 FILLING = []
+PACKED = 1 << 16
 KNOWN = [b"", None]  # rules as a text, and what configure makes of it
 
 
@@ -173,6 +174,7 @@ def fill_holes():
             FILLING.clear()  # there are no pools, but another allocator
             return
     _glovebox.fill_holes()
+    _glovebox.pack(PACKED)
 
 
 def settle(modules, directories):

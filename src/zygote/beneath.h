@@ -18,5 +18,7 @@
 /* Gives a module its functions; see beneath.c and pages.c. 0, or -1 with an exception set. */
 int gb_beneath_add(PyObject *module);
 
+/* In a box, when its call has come: what is made from now on lies close together. */
+void gb_pages_pack(void);
 /* Of pages.c alone; gb_beneath_add calls it. */
 int gb_pages_add(PyObject *module);

@@ -12,14 +12,16 @@
 #include <unistd.h>
 
 #define PAGE      ((uintptr_t)4096)
-#define GAP       (16 * PAGE) /* as much as is copied with what is around it */
+#define GAP       (64 * PAGE) /* as much as is copied with what is around it: a mapping more costs as much */
 #define RUN_LEAST (16 * PAGE) /* less is not worth it */
 #define HUGE_PAGE ((uintptr_t)2 << 20)
+#define CODE_MOST (16 * HUGE_PAGE) /* of an interpreter with all of its libraries */
 
-#define STRETCH    ((size_t)96 << 10) /* less than what malloc() maps by itself */
-#define ARENA      ((size_t)64 << 20)
-#define CACHED     1032
-#define HOLES_MOST 256
+#define STRETCH      ((size_t)96 << 10) /* less than what malloc() maps by itself */
+#define ARENA        ((size_t)64 << 20)
+#define CACHED       1032
+#define HOLES_MOST   256
+#define SMALL_OBJECT 512 /* larger ones are the C library's anyway */
 
 /* NOLINTBEGIN(performance-no-int-to-ptr): addresses come from /proc, as numbers */
 /* fill_holes(): the same that zygote.py does for small objects, for the C library's own memory: whatever is
@@ -43,6 +45,95 @@ static PyObject *fill_holes(PyObject *module, PyObject *none)
     Py_RETURN_NONE;
 }
 
+/* --- a script's first objects next to each other --- */
+
+/* The interpreter has a page for each size of its objects, and every script needs most of them. So the first
+ * objects come from the C library, which puts those of all sizes one after the other; who frees them finds
+ * out whose they are, as with large ones. Then it goes on in the interpreter's own way. */
+
+/* As in cpython/pymem.h, which is the same in every version and not in the stable ABI. */
+enum { DOMAIN_MEM = 1, DOMAIN_OBJ };
+struct allocator {
+    void *context;
+    void *(*malloc)(void *, size_t);
+    void *(*calloc)(void *, size_t, size_t);
+    void *(*realloc)(void *, void *, size_t);
+    void (*free)(void *, void *);
+};
+extern void PyMem_GetAllocator(int domain, struct allocator *ret);
+extern void PyMem_SetAllocator(int domain, struct allocator *allocator);
+
+static struct allocator usual[DOMAIN_OBJ + 1]; /* the interpreter's own */
+static size_t left;                            /* bytes that are still packed */
+
+/* Unless somebody has put his own before ours, which then lets everything pass. */
+static void go_on_as_usual(void)
+{
+    left = 0;
+    for (int domain = DOMAIN_MEM; domain <= DOMAIN_OBJ; domain++) {
+        struct allocator now;
+        PyMem_GetAllocator(domain, &now);
+        if (now.context == &usual[domain])
+            PyMem_SetAllocator(domain, &usual[domain]);
+    }
+}
+
+static bool is_packed(size_t size)
+{
+    if (size > SMALL_OBJECT || !left)
+        return false;
+    if (size < left)
+        left -= size;
+    else
+        go_on_as_usual();
+    return true;
+}
+
+static void *packed_malloc(void *context, size_t size)
+{
+    const struct allocator *a = context;
+    return is_packed(size) ? malloc(size ? size : 1) : a->malloc(a->context, size);
+}
+
+static void *packed_calloc(void *context, size_t count, size_t size)
+{
+    const struct allocator *a = context;
+    const bool is = count && size && size <= SMALL_OBJECT && count <= SMALL_OBJECT && is_packed(count * size);
+    return is ? calloc(count, size) : a->calloc(a->context, count, size);
+}
+
+static void *packed_realloc(void *context, void *block, size_t size)
+{
+    const struct allocator *a = context;
+    return !block ? packed_malloc(context, size) : a->realloc(a->context, block, size);
+}
+
+static void packed_free(void *context, void *block)
+{
+    const struct allocator *a = context;
+    a->free(a->context, block);
+}
+
+void gb_pages_pack(void)
+{
+    if (!left)
+        return;
+    for (int domain = DOMAIN_MEM; domain <= DOMAIN_OBJ; domain++) {
+        struct allocator packed = {&usual[domain], packed_malloc, packed_calloc, packed_realloc, packed_free};
+        PyMem_SetAllocator(domain, &packed);
+    }
+}
+
+/* pack(bytes): what comes first is as much. Only where small objects lie in pools. */
+static PyObject *pack(PyObject *module, PyObject *bytes)
+{
+    (void)module;
+    for (int domain = DOMAIN_MEM; domain <= DOMAIN_OBJ; domain++)
+        PyMem_GetAllocator(domain, &usual[domain]);
+    left = PyLong_AsSize_t(bytes);
+    Py_RETURN_NONE;
+}
+
 /* --- the interpreter's own code on huge pages --- */
 
 /* A fork does not copy the page tables of a program's code: the child faults on it anew, some 50 times, and
@@ -50,8 +141,9 @@ static PyObject *fill_holes(PyObject *module, PyObject *none)
  * copied, and no fault. Only whole huge pages are worth it, so what lies on one with code (constants) becomes
  * executable, too; nothing becomes writable. */
 
-struct block {
+struct run {
     uintptr_t at;
+    size_t bytes;
     int rights;
 };
 
@@ -68,34 +160,29 @@ static bool read_line(const char *line, uintptr_t *ret_begin, uintptr_t *ret_end
     return rights[0] == 'r' && rights[1] == '-' && rights[3] == 'p';
 }
 
-/* Huge pages that lie within adjacent read-only mappings and have code on them. */
-static size_t find_blocks(FILE *maps, struct block *blocks, size_t most)
+/* Adjacent read-only mappings of files: code, constants, what the linker has filled in. */
+static size_t find_constant(struct run *runs, size_t most)
 {
     char line[1024];
-    uintptr_t from = 0, until = 0; /* the mappings so far */
-    uintptr_t code_from = 0, code_until = 0;
     size_t count = 0;
-    while (true) {
-        uintptr_t begin = 0, end = 0;
-        bool code = false;
-        const bool more = fgets(line, sizeof(line), maps) != NULL;
-        const bool fits = more && read_line(line, &begin, &end, &code);
-        if (!fits || begin != until) {
-            for (uintptr_t at = (from + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1); from && at + HUGE_PAGE <= until;
-                 at += HUGE_PAGE)
-                if (count < most && at < code_until && at + HUGE_PAGE > code_from)
-                    blocks[count++] = (struct block){at, PROT_READ | PROT_EXEC};
-            from = fits ? begin : 0;
-            code_from = code_until = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof(line), maps)) {
+        uintptr_t begin, end;
+        bool code;
+        struct run *last = count ? &runs[count - 1] : NULL;
+        if (!read_line(line, &begin, &end, &code))
+            continue;
+        const int rights = PROT_READ | (code ? PROT_EXEC : 0);
+        if (last && last->at + last->bytes == begin) {
+            last->bytes += end - begin;
+            last->rights |= rights;
+        } else if (count < most) {
+            runs[count++] = (struct run){begin, end - begin, rights};
         }
-        until = fits ? end : 0;
-        if (fits && code) {
-            code_from = code_from ? code_from : begin;
-            code_until = end;
-        }
-        if (!more)
-            return count;
     }
+    if (maps)
+        fclose(maps);
+    return count;
 }
 
 /* Is it on huge pages, and not on 512 small ones for each? The kernel says so only here. */
@@ -135,21 +222,15 @@ static char *huge_room(size_t bytes)
     return NULL;
 }
 
-/* Puts a copy of what is there in its place. In between nothing is missing: the kernel moves it in one call.
- */
-static bool move_block(const struct block *b)
+/* Puts the copy of what is there in its place. In between nothing is missing: the kernel moves it in one
+ * call. */
+static bool move(char *copy, const struct run *run)
 {
-    char *copy = huge_room(HUGE_PAGE);
-    if (!copy)
-        return false;
-    memcpy(copy, (const void *)b->at, HUGE_PAGE);
-    __builtin___clear_cache(copy, copy + HUGE_PAGE);
-    const bool moved =
-            !mprotect(copy, HUGE_PAGE, b->rights) &&
-            mremap(copy, HUGE_PAGE, HUGE_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)b->at) != MAP_FAILED;
-    if (!moved)
-        munmap(copy, HUGE_PAGE);
-    return moved;
+    memcpy(copy, (const void *)run->at, run->bytes);
+    if (run->rights & PROT_EXEC)
+        __builtin___clear_cache(copy, copy + run->bytes);
+    return (run->rights & PROT_WRITE || !mprotect(copy, run->bytes, run->rights)) &&
+           mremap(copy, run->bytes, run->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)run->at) != MAP_FAILED;
 }
 
 /* huge_code(): how many huge pages there are now; none where the kernel has none to give. */
@@ -157,16 +238,22 @@ static PyObject *huge_code(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
-    struct block blocks[16];
-    long moved = 0;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    if (!maps)
-        return PyLong_FromLong(0);
-    const size_t count = find_blocks(maps, blocks, sizeof(blocks) / sizeof(*blocks));
-    fclose(maps);
-    for (size_t i = 0; i < count; i++)
-        moved += move_block(&blocks[i]);
-    return PyLong_FromLong(moved);
+    struct run runs[64];
+    size_t moved = 0;
+    const size_t count = find_constant(runs, sizeof(runs) / sizeof(*runs));
+    for (size_t i = 0; i < count; i++) {
+        struct run whole = {.at = (runs[i].at + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1), .rights = runs[i].rights};
+        const uintptr_t end = (runs[i].at + runs[i].bytes) & ~(HUGE_PAGE - 1);
+        whole.bytes = end > whole.at ? end - whole.at : 0;
+        if (!whole.bytes || moved + whole.bytes > CODE_MOST || !(whole.rights & PROT_EXEC))
+            continue;
+        char *copy = huge_room(whole.bytes);
+        if (copy && move(copy, &whole))
+            moved += whole.bytes;
+        else if (copy)
+            munmap(copy, whole.bytes);
+    }
+    return PyLong_FromSize_t(moved / HUGE_PAGE);
 }
 
 /* --- its data in large pieces --- */
@@ -175,26 +262,25 @@ static PyObject *huge_code(PyObject *module, PyObject *none)
  * and once less at the end. Pages that lie in one huge page of the kernel's, wherever each of them is mapped,
  * are counted at once. So data is copied to huge pages, and from there moved back to where it was. */
 
-struct run {
-    uintptr_t at;
-    size_t bytes;
-};
+static bool is_there(int pagemap, uintptr_t at)
+{
+    uint64_t entry = 0;
+    return pread(pagemap, &entry, sizeof(entry), (off_t)(at / PAGE * sizeof(entry))) == sizeof(entry) &&
+           entry >> 63;
+}
 
 /* Stretches of pages that are there, in a mapping that begins and ends so. */
 static size_t find_runs(int pagemap, uintptr_t begin, uintptr_t end, struct run *runs, size_t most)
 {
     size_t count = 0;
     for (uintptr_t at = begin; at < end; at += PAGE) {
-        uint64_t entry = 0;
-        if (pread(pagemap, &entry, sizeof(entry), (off_t)(at / PAGE * sizeof(entry))) != sizeof(entry))
-            return 0;
-        if (!(entry >> 63))
+        if (!is_there(pagemap, at))
             continue;
         struct run *last = count ? &runs[count - 1] : NULL;
         if (last && at - (last->at + last->bytes) <= GAP)
             last->bytes = at + PAGE - last->at;
         else if (count < most)
-            runs[count++] = (struct run){at, PAGE};
+            runs[count++] = (struct run){at, PAGE, PROT_READ | PROT_WRITE};
         else
             break;
     }
@@ -236,11 +322,24 @@ static size_t read_smaps(FILE *smaps, int pagemap, struct run *runs, size_t most
     return count;
 }
 
+/* A small library, all of it, is one mapping in place of four; of a large one most should be in use. */
+static bool is_worth_it(int pagemap, const struct run *run)
+{
+    size_t used = 0;
+    for (size_t at = 0; at < run->bytes; at += PAGE)
+        used += is_there(pagemap, run->at + at);
+    return run->bytes <= HUGE_PAGE && (run->bytes <= GAP || used >= run->bytes / PAGE / 3);
+}
+
 static size_t find_data(struct run *runs, size_t most)
 {
     FILE *smaps = fopen("/proc/self/smaps", "re");
     const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    const size_t count = smaps && pagemap >= 0 ? read_smaps(smaps, pagemap, runs, most) : 0;
+    size_t count = smaps && pagemap >= 0 ? read_smaps(smaps, pagemap, runs, most) : 0;
+    const size_t all = pagemap >= 0 ? count + find_constant(runs + count, most - count) : 0;
+    for (size_t i = count; i < all; i++)
+        if (is_worth_it(pagemap, &runs[i]))
+            runs[count++] = runs[i];
     if (pagemap >= 0)
         close(pagemap);
     if (smaps)
@@ -255,20 +354,15 @@ static PyObject *huge_data(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
-    static struct run runs[64];
+    static struct run runs[128];
     size_t bytes = 0, moved = 0;
     const size_t count = find_data(runs, sizeof(runs) / sizeof(*runs));
     for (size_t i = 0; i < count; i++)
         bytes += runs[i].bytes;
     bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
     char *copy = bytes ? huge_room(bytes) : NULL;
-    for (size_t i = 0; copy && i < count; i++) {
-        memcpy(copy + moved, (const void *)runs[i].at, runs[i].bytes);
-        if (mremap(copy + moved, runs[i].bytes, runs[i].bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
-                   (void *)runs[i].at) == MAP_FAILED)
-            break;
+    for (size_t i = 0; copy && i < count && move(copy + moved, &runs[i]); i++)
         moved += runs[i].bytes;
-    }
     if (copy && moved < bytes)
         munmap(copy + moved, bytes - moved);
     return PyLong_FromSize_t(moved);
@@ -277,6 +371,7 @@ static PyObject *huge_data(PyObject *module, PyObject *none)
 int gb_pages_add(PyObject *module)
 {
     static PyMethodDef methods[] = {{"fill_holes", fill_holes, METH_NOARGS, "fill_holes()"},
+                                    {"pack", pack, METH_O, "pack(bytes)"},
                                     {"huge_data", huge_data, METH_NOARGS, "huge_data()"},
                                     {"huge_code", huge_code, METH_NOARGS, "huge_code()"},
                                     {0}};

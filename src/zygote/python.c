@@ -87,7 +87,7 @@ static bool is_whole(const char *text, size_t len)
 {
     const size_t head = strnlen(text, len);
     const char *last = head < len ? memrchr(text, ' ', head) : NULL;
-    return last && len - head - 1 >= strtoul(last, NULL, 10);
+    return last && len - head - 1 >= (size_t)gb_words_number(&last);
 }
 
 static char *read_words(size_t *ret_len)
@@ -172,6 +172,7 @@ static PyObject *wait_for_call(PyObject *self, PyObject *arguments)
     char *text = read_words(&len);
     if (!len) /* nobody will come any more */
         _exit(1);
+    gb_pages_pack();
     PyObject *call = text ? gb_words_take(text, len) : PyErr_NoMemory();
     free(text);
     return call;

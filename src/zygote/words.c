@@ -4,6 +4,7 @@
 #include "zygote/words.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +44,22 @@ static struct text skip_words(const char *from, const char *end, long count)
     return (struct text){from, at - from};
 }
 
+long gb_words_number(const char **at)
+{
+    long number = 0;
+    while (**at == ' ')
+        (*at)++;
+    for (; **at >= '0' && **at <= '9' && number < LONG_MAX / 10 - 1; (*at)++)
+        number = number * 10 + (**at - '0');
+    return number;
+}
+
 static struct call split(const char *words, size_t len)
 {
-    const char *end = words + len;
-    char *next = NULL;
-    struct call c = {.argc = strtol(words, &next, 10)};
-    const long rules = strtol(next, &next, 10);
-    c.files = strtol(next, NULL, 10);
+    const char *end = words + len, *next = words;
+    struct call c = {.argc = gb_words_number(&next)};
+    const long rules = gb_words_number(&next);
+    c.files = gb_words_number(&next);
     const char *at = words + strnlen(words, len) + 1;
     c.args = skip_words(at, end, c.argc);
     c.rules = skip_words(c.args.at + c.args.len, end, rules);

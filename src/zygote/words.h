@@ -15,5 +15,9 @@
  * and whether arguments and variables, at least, are those of most calls. */
 PyObject *gb_words_take(const char *words, size_t len);
 
+/* The number that is there, after spaces; *at is then behind it. What strtol() would do needs pages that no
+ * call has otherwise. */
+long gb_words_number(const char **at);
+
 /* Gives a module what it needs to know which calls are like most. 0, or -1 with an exception set. */
 int gb_words_add(PyObject *module);

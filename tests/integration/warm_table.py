@@ -65,6 +65,13 @@ SCRIPTS = {
     "user site off": ("import site\nprint(site.ENABLE_USER_SITE)", {"env": {"PYTHONNOUSERSITE": "1"}}),
     "start-up file": ("print('no')", {"env": {"PYTHONSTARTUP": "x.py"}, "files": {"x.py": "print('started')\n"}}),
     "verbose": ("print('x')", {"env": {"PYTHONDEVMODE": "1"}}),
+    # --- memory ---
+    "objects of every size": "kept = [bytes(n) for n in range(600)]\nfor _ in range(20):\n    kept = [b + bytes(n % 7) for n, b in enumerate(kept)]\nprint(sum(map(len, kept)), all(not any(b) for b in kept))",
+    "objects that grow": "import array\na = array.array('b')\nl, d, s = [], {}, set()\nfor n in range(5000):\n    l.append(n); d[n] = str(n); s.add(n * 3); a.append(n % 100)\n    if n % 3 == 0:\n        l.pop(); d.pop(n); s.discard(n); a.pop()\nprint(len(l), sum(l), len(d), ''.join(d.values())[-40:], len(s), len(a), sum(a))",
+    "tracemalloc": "import tracemalloc\ntracemalloc.start()\nkept = [bytes(1000 + n) for n in range(100)]\nsize, peak = tracemalloc.get_traced_memory()\nprint(100_000 < size < 200_000, peak >= size, tracemalloc.get_object_traceback(kept[5])[0].lineno)\nkept = [str(n) * 3 for n in range(20_000)]\nprint(tracemalloc.get_traced_memory()[0] > 1_000_000)\ntracemalloc.stop()\ndel kept\nprint(sum(len(str(n)) for n in range(20_000)), tracemalloc.is_tracing())",
+    "tracemalloc from the start": ("import tracemalloc\nprint(tracemalloc.is_tracing(), tracemalloc.get_object_traceback([1] * 9)[0].lineno)", {"env": {"PYTHONTRACEMALLOC": "3"}}),
+    "another allocator": ("print(sum(len(str(n) * 2) for n in range(5000)))", {"env": {"PYTHONMALLOC": "malloc"}}),
+    "interpreter in the interpreter": "import _xxsubinterpreters as s\ni = s.create()\nprint(s.run_string(i, 'kept = [str(n) * 2 for n in range(5000)]; print(len(kept))'))\ns.destroy(i)\nprint(len([str(n) for n in range(5000)]))",
     # --- streams ---
     "streams": "import sys\nfor s in (sys.stdin, sys.stdout, sys.stderr):\n    print(s.name, s.mode, s.encoding, s.errors, s.newlines, s.line_buffering, s.write_through, type(s.buffer), s.buffer.raw, s.isatty(), s.fileno(), s.closed, s.seekable(), s.readable(), s.writable())",
     "same streams": "import sys\nprint(sys.stdin is sys.__stdin__, sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__)",
@@ -464,7 +471,7 @@ ANY_ORDER = {
 
 # Before this version. Since 3.12 an interpreter that was told to exit complains of what it was told; since 3.13 tracebacks are printed by Python code,
 # of which a tracing function sees what is not cached yet.
-BEFORE = {"exit very big": (3, 12), "exit object that fails": (3, 12), "tracing and error": (3, 13)}
+BEFORE = {"interpreter in the interpreter": (3, 13), "exit very big": (3, 12), "exit object that fails": (3, 12), "tracing and error": (3, 13)}
 
 # Scripts that watch what the interpreter itself does at the end.
 WATCHING = ("tracing", "tracing to the end", "tracing and error", "tracing and __del__", "profiling to the end")
