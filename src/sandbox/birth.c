@@ -199,9 +199,12 @@ static void close_all(const int *fds, unsigned count)
         close(fds[i]);
 }
 
-static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb_birth *birth, const int *fds,
-                 unsigned count)
+/* What was asked for, as a box that is yet to be borne. `spec` must live as long. */
+static void conceive(struct gb_box *box, struct gb_spec *spec, const struct gb_nursery *n,
+                     const struct gb_birth *birth, const int *fds, unsigned count)
 {
+    *spec = (struct gb_spec){.limits = birth->limits, .degraded = *birth->degraded ? birth->degraded : NULL};
+    gb_box_init(box, spec);
     box->warm = true;
     box->proc_fd = n->proc_fd;
     box->image_fd = n->image_fd;
@@ -212,6 +215,14 @@ static void fill(struct gb_box *box, const struct gb_nursery *n, const struct gb
     box->cgroup.version = birth->cgroup_version;
     for (unsigned i = GB_BIRTH_LEAST; i < count && i < GB_BIRTH_LEAST + GB_CG_COUNT; i++)
         box->cgroup.tasks_fd[i - GB_BIRTH_LEAST] = fds[i];
+}
+
+static void tell_failure(struct gb_box *box, long error, const char *what)
+{
+    struct gb_err err;
+    gb_err_set(&err, error == -EAGAIN || error == -ENOMEM ? GB_ERR_BUSY : GB_ERR_LAYER, (int)-error, "%s",
+               what);
+    (void)gb_channel_report(box, GB_REPORT_FAILED, &err);
 }
 
 /* Memory is shared with the new process until that executes init, and we sleep meanwhile: to copy the memory
@@ -235,24 +246,19 @@ static __attribute__((noinline)) long clone_and_grow(struct clone_args *args, co
 /* Bears one box. True only in what waits in it. */
 static bool bear(const struct gb_nursery *n, const struct gb_birth *birth, const int *fds, unsigned count)
 {
-    const struct gb_spec spec = {.limits = birth->limits,
-                                 .degraded = *birth->degraded ? birth->degraded : NULL};
-    struct gb_err err = {0};
+    struct gb_spec spec;
     struct gb_box box;
-    gb_box_init(&box, &spec);
-    fill(&box, n, birth, fds, count);
+    conceive(&box, &spec, n, birth, fds, count);
     box.receipt.applied = cradle.receipt.applied;
     box.receipt.degraded = cradle.receipt.degraded;
     struct clone_args args = {.flags = gb_steps_clone_flags(&box, GB_SIDE_CLONE) | SHARED};
     const long pid = clone_and_grow(&args, n, &box);
     if (pid == 0)
         return true;
-    if (pid > 0) {
+    if (pid > 0)
         cradle.box = (pid_t)pid;
-        return false;
-    }
-    gb_err_set(&err, pid == -EAGAIN || pid == -ENOMEM ? GB_ERR_BUSY : GB_ERR_LAYER, (int)-pid, "bear a box");
-    (void)gb_channel_report(&box, GB_REPORT_FAILED, &err);
+    else
+        tell_failure(&box, pid, "bear a box");
     return false;
 }
 
@@ -350,28 +356,26 @@ static long clone_as(const struct gb_box *box, struct clone_args *args)
 /* Makes a cradle, which bears the first box right away. True only in what waits in one of its boxes. */
 static bool found(const struct gb_nursery *n, const struct gb_birth *birth, const int *fds, unsigned count)
 {
-    const struct gb_spec spec = {.limits = birth->limits,
-                                 .degraded = *birth->degraded ? birth->degraded : NULL};
+    struct gb_spec spec;
     struct gb_err err = {0};
     struct gb_box box;
-    gb_box_init(&box, &spec);
-    fill(&box, n, birth, fds + 1, count - 1);
-    int r = gb_steps_run(&box, GB_SIDE_ZYGOTE, &err);
+    conceive(&box, &spec, n, birth, fds + 1, count - 1);
+    if (gb_steps_run(&box, GB_SIDE_ZYGOTE, &err)) {
+        (void)gb_channel_report(&box, GB_REPORT_FAILED, &err);
+        return false;
+    }
     struct clone_args args = {.flags = gb_steps_clone_flags(&box, GB_SIDE_CRADLE)};
-    const long pid = r ? -1 : clone_as(&box, &args);
+    const long pid = clone_as(&box, &args);
     if (pid == 0) {
         live_in_cradle(*n, &box, birth, fds, count);
         return true;
     }
-    if (!r && pid < 0)
-        gb_err_set(&err, pid == -EAGAIN || pid == -ENOMEM ? GB_ERR_BUSY : GB_ERR_LAYER, (int)-pid,
-                   "make a cradle");
-#ifdef GB_TESTING
-    if (pid > 0 && !gb_userns_maps_itself())
-        (void)gb_userns_map_other(&box, pid);
-#endif
     if (pid < 0)
-        (void)gb_channel_report(&box, GB_REPORT_FAILED, &err);
+        tell_failure(&box, pid, "make a cradle");
+#ifdef GB_TESTING
+    else if (!gb_userns_maps_itself())
+        (void)gb_userns_map_other(&box, (pid_t)pid);
+#endif
     return false;
 }
 

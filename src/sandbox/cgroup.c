@@ -196,9 +196,8 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
             {GB_CG_MEMORY, "memory.limit_in_bytes", cg->limit_bytes, -1, false, GB_WALL("cgroup-memory")},
             {GB_CG_MEMORY, "memory.memsw.limit_in_bytes", cg->hard_bytes, -1, true, GB_WALL("cgroup-swap")},
             {GB_CG_MEMORY, "memory.swappiness", 0, -1, true, GB_WALL("cgroup-swap")},
-            {GB_CG_MEMORY, "memory.oom_control", 1, -1, false, GB_WALL("cgroup-oom-wait")},
             {GB_CG_PIDS, "pids.max", pids, -1, false, GB_WALL("cgroup-pids")},
-            {GB_CG_CPU, "cpu.cfs_period_us", PERIOD_US, -1, false, GB_WALL("cgroup-cpu")},
+            /* of a period that is PERIOD_US in every new cgroup */
             {GB_CG_CPU, "cpu.cfs_quota_us", quota, -1, false, GB_WALL("cgroup-cpu")},
     };
     const struct setting v2[] = {
@@ -215,20 +214,21 @@ static int write_limits(struct gb_cgroup *cg, const struct gb_limits *l, struct 
 
 static void open_file(struct gb_cgroup *cg, enum gb_cgroup_file f)
 {
-    /* On v1 some are set back to zero for the next box. */
-    const bool both = cg->version == 1 && (f == GB_CG_PEAK || f == GB_CG_CPU_USED);
+    /* On v1 some are set back to zero for the next box, and one takes an order. */
+    const bool both = cg->version == 1 && (f == GB_CG_PEAK || f == GB_CG_CPU_USED || f == GB_CG_EVENTS);
     if (cg->file_fd[f] < 0 && files[f].name[cg->version])
         cg->file_fd[f] = openat(dir_of(cg, files[f].controller), files[f].name[cg->version],
                                 (both ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 }
 
-/* v1 tells through an eventfd that somebody waits for memory. (It has marks on usage too, but setting one
- * waits for an RCU grace period.) */
+/* v1 lets who needs more memory wait for us, and tells through an eventfd that somebody does. (It has marks
+ * on usage too, but setting one waits for an RCU grace period.) */
 static int v1_watch_oom(struct gb_cgroup *cg)
 {
     open_file(cg, GB_CG_EVENTS);
     cg->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (cg->file_fd[GB_CG_EVENTS] < 0 || cg->event_fd < 0)
+    if (cg->file_fd[GB_CG_EVENTS] < 0 || cg->event_fd < 0 ||
+        (GB_WALL("cgroup-oom-wait") && write(cg->file_fd[GB_CG_EVENTS], "1", 1) != 1))
         return -errno;
     char text[32];
     snprintf(text, sizeof(text), "%d %d", cg->event_fd, cg->file_fd[GB_CG_EVENTS]);

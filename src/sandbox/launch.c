@@ -360,9 +360,11 @@ static int start_warm(struct gb_box *box, struct gb_err *err)
     box->receipt.extra_groups = box->zygote->receipt.extra_groups;
     const bool used = box->cradle_fd >= 0;
     r = ask_for_birth(box, !recycled, err);
-    if (!r || !used || r == -ETIMEDOUT || r == -ECANCELED || box->init_fd >= 0)
+    if (!r || box->init_fd >= 0)
         return r;
     gb_close(&box->cradle_fd); /* it bears no more, since something was left in it, or it is dead */
+    if (!used || r == -ETIMEDOUT || r == -ECANCELED)
+        return r;
     gb_close(&box->channel);
     *err = (struct gb_err){0};
     return ask_for_birth(box, false, err);

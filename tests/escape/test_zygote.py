@@ -255,6 +255,19 @@ def test_objects_of_system_v_end_with_their_box(gb, nursery):
         assert gb.ok(MAKE, env=nursery.env) == made + "\n"
 
 
+@pytest.mark.testbuild
+@pytest.mark.parametrize("off,locked", [("", "-1 1"), ("shm_lock", "0 0")])
+def test_memory_of_system_v_is_not_locked(gb, off, locked):
+    """It would be counted in the user namespace, which the next box of the cradle has, too."""
+    code = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+shared = libc.shmget(0, 4096, 0o1666)
+print(libc.shmctl(shared, 11, None), ctypes.get_errno())
+"""
+    assert gb.ok(code, env={"GLOVEBOX_TEST_SECCOMP_OFF": off} if off else {}) == locked + "\n"
+
+
 def memory_of(pid):
     """All that a process has mapped and may read."""
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
