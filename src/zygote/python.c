@@ -172,7 +172,6 @@ static PyObject *wait_for_call(PyObject *self, PyObject *arguments)
     char *text = read_words(&len);
     if (!len) /* nobody will come any more */
         _exit(1);
-    gb_pages_pack();
     PyObject *call = text ? gb_words_take(text, len) : PyErr_NoMemory();
     free(text);
     return call;

@@ -3,6 +3,8 @@
 #define PY_SSIZE_T_CLEAN
 #include "zygote/words.h"
 
+#include "zygote/beneath.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -237,6 +239,7 @@ static bool needs_no_look(const struct call *c)
 
 PyObject *gb_words_take(const char *words, size_t len)
 {
+    gb_pages_pack();
     const struct call c = split(words, len);
     const bool like_most = is_usual(&c);
     if (!like_most || !needs_no_look(&c))

@@ -393,9 +393,9 @@ def running(gb, *options, shell="sleep {marker} & exec sleep {marker}", **kwargs
     p = subprocess.Popen(command, stdin=subprocess.DEVNULL, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **kwargs})
     try:
         deadline = time.monotonic() + 30
-        while not boxed(marker) and time.monotonic() < deadline:
+        while not (found := boxed(marker)) and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert boxed(marker), "the box did not start"
+        assert found, "the box did not start"
         yield p, marker
     finally:
         p.kill()
@@ -487,7 +487,7 @@ def test_a_slow_reader_does_not_stop_the_deadline(gb):
 
 
 def test_glovebox_obeys_a_signal_while_it_waits_for_a_slow_reader(gb):
-    with running(gb, "--timeout-seconds", "1", shell="sleep {marker} & exec yes") as (p, marker):
+    with running(gb, "--timeout-seconds", "3", shell="sleep {marker} & exec yes") as (p, marker):
         assert gone(marker)
         time.sleep(0.2)
         p.send_signal(signal.SIGTERM)
