@@ -206,14 +206,17 @@ static int take_files(struct call *call, int fd, uint32_t count, struct gb_err *
 
 /* --- its end --- */
 
-static void take_streams(struct call *call, struct gb_msg *msg)
+/* A second time, if the box had ended before the call was in it: then that must have said nothing. */
+static int take_streams(struct call *call, struct gb_msg *msg, struct gb_err *err)
 {
     static void (*const ready[])(struct gb_source *, uint32_t) = {stdout_ready, stderr_ready};
+    if (call->run.seen[0] || call->run.seen[1] || call->run.head.len)
+        return gb_err_set(err, GB_ERR_INTERNAL, 0, "the box spoke before its call came, and ended");
     for (int i = 0; i < 2; i++) {
-        struct gb_source *s = &call->run.stream[i];
-        close_stream(call, i); /* that of a box which had ended before the call was in it */
-        *s = (struct gb_source){.fd = TAKE_FD(msg->fd[i]), .ready = ready[i]};
+        close_stream(call, i);
+        call->run.stream[i] = (struct gb_source){.fd = TAKE_FD(msg->fd[i]), .ready = ready[i]};
     }
+    return 0;
 }
 
 static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err)
@@ -221,8 +224,8 @@ static int take_result(struct call *call, struct gb_msg *msg, struct gb_err *err
     const struct gb_msg_done *done = msg->body;
     struct gb_result *r = &call->result;
     const unsigned streams = msg->fd_count & 2; /* most boxes end before anybody had to be told of them */
-    if (streams)
-        take_streams(call, msg);
+    if (streams && take_streams(call, msg, err))
+        return -EPROTO;
     for (int stream = 0; stream < 2; stream++)
         drain(call, stream);
     if (done->status < 0 || done->status >= GB_STATUS_COUNT || done->start >= GB_START_COUNT ||
@@ -261,16 +264,17 @@ static void keeper_ready(struct gb_source *source, uint32_t events)
     struct gb_err err = {0};
     int r = gb_msg_receive(source->fd, "launch", "front", msg);
     while (!r && msg->kind == GB_MSG_RUN_OUTPUT) {
-        take_streams(call, msg);
+        r = take_streams(call, msg, &err) ? -EPROTO : 0;
         gb_msg_done(msg);
-        r = gb_msg_receive(source->fd, "launch", "front", msg);
+        r = r ? r : gb_msg_receive(source->fd, "launch", "front", msg);
     }
     if (r == -EAGAIN) {
         watch(call);
         return;
     }
     if (r) {
-        gb_err_set(&err, GB_ERR_INTERNAL, 0, "the box's keeper died");
+        if (!err.code)
+            gb_err_set(&err, GB_ERR_INTERNAL, 0, "the box's keeper died");
     } else {
         if (msg->kind == GB_MSG_RUN_FAILED)
             err = ((const struct gb_msg_failed *)msg->body)->err;

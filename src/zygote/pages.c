@@ -3,6 +3,7 @@
 #include "zygote/beneath.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ extern void PyMem_GetAllocator(int domain, struct allocator *ret);
 extern void PyMem_SetAllocator(int domain, struct allocator *allocator);
 
 static struct allocator usual[DOMAIN_OBJ + 1]; /* the interpreter's own */
-static size_t left;                            /* bytes that are still packed */
+static _Atomic size_t left;                    /* bytes that are still packed */
 
 /* Unless somebody has put his own before ours, which then lets everything pass. */
 static void go_on_as_usual(void)
@@ -80,37 +81,45 @@ static void go_on_as_usual(void)
 
 static bool is_packed(size_t size)
 {
-    if (size > SMALL_OBJECT || !left)
+    const size_t now = atomic_load_explicit(&left, memory_order_relaxed);
+    if (size > SMALL_OBJECT || !now)
         return false;
-    if (size < left)
-        left -= size;
+    if (size < now)
+        atomic_store_explicit(&left, now - size, memory_order_relaxed);
     else
         go_on_as_usual();
     return true;
 }
 
+/* From 3.12 on an interpreter within the interpreter has threads of its own. One that reads the allocator
+ * while it is replaced may call us with the context of the usual one, which is that of both domains. */
+static const struct allocator *usual_of(void *context)
+{
+    return context ? context : &usual[DOMAIN_OBJ];
+}
+
 static void *packed_malloc(void *context, size_t size)
 {
-    const struct allocator *a = context;
+    const struct allocator *a = usual_of(context);
     return is_packed(size) ? malloc(size ? size : 1) : a->malloc(a->context, size);
 }
 
 static void *packed_calloc(void *context, size_t count, size_t size)
 {
-    const struct allocator *a = context;
+    const struct allocator *a = usual_of(context);
     const bool is = count && size && size <= SMALL_OBJECT && count <= SMALL_OBJECT && is_packed(count * size);
     return is ? calloc(count, size) : a->calloc(a->context, count, size);
 }
 
 static void *packed_realloc(void *context, void *block, size_t size)
 {
-    const struct allocator *a = context;
+    const struct allocator *a = usual_of(context);
     return !block ? packed_malloc(context, size) : a->realloc(a->context, block, size);
 }
 
 static void packed_free(void *context, void *block)
 {
-    const struct allocator *a = context;
+    const struct allocator *a = usual_of(context);
     a->free(a->context, block);
 }
 
@@ -138,7 +147,7 @@ static PyObject *pack(PyObject *module, PyObject *bytes)
 
 /* A fork does not copy the page tables of a program's code: the child faults on it anew, some 50 times, and
  * at its end gives a thousand pages back. Code on huge pages of the zygote's own is two entries, which are
- * copied, and no fault. Only whole huge pages are worth it, so what lies on one with code (constants) becomes
+ * copied, and no fault. What a library has beside its code (constants) is moved with it and becomes
  * executable, too; nothing becomes writable. */
 
 struct run {
@@ -152,7 +161,8 @@ static bool read_line(const char *line, uintptr_t *ret_begin, uintptr_t *ret_end
 {
     unsigned long begin, end;
     char rights[5], path[2];
-    if (sscanf(line, "%lx-%lx %4s %*x %*s %*u %1s", &begin, &end, rights, path) != 4 || path[0] != '/')
+    if (sscanf(line, "%lx-%lx %4s %*x %*s %*u %1s", &begin, &end, rights, path) != 4 || path[0] != '/' ||
+        strstr(line, "/libffi.")) /* which looks there for its own code */
         return false;
     *ret_begin = begin;
     *ret_end = end;
@@ -223,7 +233,7 @@ static char *huge_room(size_t bytes)
 }
 
 /* Puts the copy of what is there in its place. In between nothing is missing: the kernel moves it in one
- * call. */
+ * call. If that fails half way, a zygote dies of it, and boxes are made from nothing. */
 static bool move(char *copy, const struct run *run)
 {
     memcpy(copy, (const void *)run->at, run->bytes);
