@@ -642,12 +642,12 @@ def test_a_keeper_that_waits_holds_little(pooled):
     if MODE == "user":
         return
     wait_for(lambda: [pid for pid in keepers(pooled) if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("gb-waits-")])
-    channels = {os.readlink(f"/proc/{pooled.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pooled.process.pid}/fd") if int(fd) > 2}
+    channels = {name for fd, name in descriptors(pooled.process.pid) if fd > 2}
     front = {f"socket:[{os.fstat(pooled.front.fileno()).st_ino}]", f"socket:[{os.fstat(pooled.store.fileno()).st_ino}]"}
     for pid in keepers(pooled):
         if not pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("gb-waits-"):
             continue
-        names = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        names = [name for _, name in descriptors(pid)]
         assert sum(name.startswith("/memfd:payload") for name in names) <= 1, names  # the start-up code
         assert not front & set(names)
         # It shares with the launcher: the zygote's socket, the start-up code, stdio.
