@@ -584,6 +584,24 @@ def test_a_box_ends_before_it_takes_its_call(start_service, name, streamed):
     wait_waiting(s, plain=1, python=1)
 
 
+@pytest.mark.rootonly  # who else could write to a box's pipes
+def test_what_a_box_said_before_its_call_is_not_the_calls(start_service):
+    """Nobody could tell it from what the next box says: so there is no answer but that."""
+    s = start_service(ONE)
+    wait_waiting(s, plain=1, python=1)
+    (box,) = victims(s, "pid 1 of a python box")
+    os.kill(box, signal.SIGSTOP)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(s.request, "POST", "/v1/execute", call("print(1)"))
+        s.wait_call()
+        pathlib.Path(f"/proc/{box}/fd/2").write_text("early words\n")
+        time.sleep(0.5)  # until the front has read them
+        os.kill(box, signal.SIGKILL)
+        reply = answer.result(PATIENCE)
+    assert reply.status == 500 and b"early" not in reply.body, reply
+    assert run(s, "print(1)")["stdout"] == "1\n"
+
+
 @pytest.mark.parametrize("name", ["its keeper", "pid 1 of its box", "its interpreter", "its cradle", "its zygote", "the launcher"])
 def test_what_serves_is_killed(start_service, name):
     """The caller hears of it, the place is free again, and nothing is left."""
