@@ -2,12 +2,14 @@
 
 import concurrent.futures
 import contextlib
+import fcntl
 import http.client
 import json
 import os
 import pathlib
 import shutil
 import signal
+import termios
 import threading
 import time
 
@@ -594,8 +596,9 @@ def test_what_a_box_said_before_its_call_is_not_the_calls(start_service):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answer = pool.submit(s.request, "POST", "/v1/execute", call("print(1)"))
         s.wait_call()
-        pathlib.Path(f"/proc/{box}/fd/2").write_text("early words\n")
-        time.sleep(0.5)  # until the front has read them
+        with open(f"/proc/{box}/fd/2", "r+b", buffering=0) as pipe:
+            pipe.write(b"early words\n")
+            wait_for("the front to read them", lambda: fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) == bytes(4))
         os.kill(box, signal.SIGKILL)
         reply = answer.result(PATIENCE)
     assert reply.status == 500 and b"early" not in reply.body, reply
