@@ -63,6 +63,12 @@ def alive(pid, start):
     return now is not None and now[3] == start and now[1] not in "ZX"
 
 
+def stop(pid):
+    """Returns when it stands still: one that was only told to may take what comes for it before it does."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: f"process {pid} to stop: {stat_of(pid)}", lambda: stat_of(pid)[1] == "T")
+
+
 # --- cgroups ---
 
 

@@ -11,6 +11,7 @@ import time
 import pytest
 
 import api
+import conftest
 from api import bearer, call, key_of, problem
 
 AS_ROOT = pytest.mark.rootonly  # becomes another user
@@ -193,7 +194,7 @@ def test_a_client_that_is_gone_is_not_root(start_service, how):
     service = start_service()
     front = service.pids()["front"]
     as_user(NOBODY, service, how=how, count=100)  # the front may be quicker than the client
-    os.kill(front, signal.SIGSTOP)  # now it is not
+    conftest.stop(front)  # now it is not
     try:
         as_user(NOBODY, service, how=how, count=100)
         time.sleep(1)  # the kernel forgets the user only when it has acknowledged the end of the connection

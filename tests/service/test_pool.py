@@ -540,7 +540,7 @@ def test_a_zygote_that_hangs_holds_nobody_up_for_long(start_service):
     wait_waiting(s, plain=1, python=1)
     stopped = victims(s, "the zygote of python") + victims(s, "cradles of python")
     for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+        conftest.stop(pid)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda i: run(s, f"print({i})"), range(4)))
     assert [r["stdout"] for r in results] == ["0\n", "1\n", "2\n", "3\n"]
@@ -558,7 +558,7 @@ def test_a_zygote_that_never_comes_back_is_replaced(start_service):
     wait_waiting(s, plain=1, python=1)
     stuck = victims(s, "the zygote of python")
     for pid in victims(s, "cradles of python"):
-        os.kill(pid, signal.SIGSTOP)
+        conftest.stop(pid)
     assert [run(s, f"print({i})")["stdout"] for i in range(3)] == ["0\n", "1\n", "2\n"]
     wait_for(lambda: f"another zygote: {s.pool()}", lambda: len(s.pool()["zygotes"]) == 2 and not set(stuck) & set(s.pool()["zygotes"]))
     assert start_of(wait_start(s, "waiting", "print(1)")) == "waiting"
@@ -573,7 +573,7 @@ def test_a_box_ends_before_it_takes_its_call(start_service, name, streamed):
     (box,) = victims(s, name)
     code, fields = ("print(input() + 'end')", {}) if "python" in name else ("cat; echo end", SH)
     text = "input " * 1000
-    os.kill(box, signal.SIGSTOP)
+    conftest.stop(box)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answer = pool.submit(api.events if streamed else run, s, code, stdin=text, **fields)
         s.wait_call()
@@ -592,7 +592,7 @@ def test_what_a_box_said_before_its_call_is_not_the_calls(start_service):
     s = start_service(ONE)
     wait_waiting(s, plain=1, python=1)
     (box,) = victims(s, "pid 1 of a python box")
-    os.kill(box, signal.SIGSTOP)
+    conftest.stop(box)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answer = pool.submit(s.request, "POST", "/v1/execute", call("print(1)"))
         s.wait_call()
