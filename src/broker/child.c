@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
+#include <time.h>
 
 #define SECOND         1000000LL
 #define ARGUMENTS_MOST ((off_t)64 << 20)
@@ -149,7 +150,14 @@ static int send_done(const struct child *child, const struct tool_call *call, in
         if (fd < 0)
             return send_failed(child, &err);
     }
-    return gb_msg_send(child->socket, GB_MSG_TOOL_DONE, child->tag, &done, NULL, 0, &fd, fd >= 0);
+    /* The kernel holds the descriptors that are on their way, of all processes of our user, against our own
+     * limit on open files, and many calls may end at once. Our clock is set. */
+    const struct timespec moment = {.tv_nsec = 1000000};
+    int r;
+    while ((r = gb_msg_send(child->socket, GB_MSG_TOOL_DONE, child->tag, &done, NULL, 0, &fd, fd >= 0)) ==
+           -ETOOMANYREFS)
+        nanosleep(&moment, NULL);
+    return r;
 }
 
 /* --- all of it --- */

@@ -128,13 +128,14 @@ static int close_others(const struct gb_box *box)
 /* The mount namespace goes to whoever wants the box, too: who is the last to have it takes it down and waits
  * until every processor has noticed, and if that were init, the answer would wait as well. Where the kernel
  * does not hand it out, init it is. */
-static int tell_ready(struct gb_box *box)
+static int tell_ready(struct gb_box *box, struct gb_err *err)
 {
     AUTO_FD init = pidfd_open(getpid(), 0);
     AUTO_FD mounts = init < 0 ? -1 : ioctl(init, PIDFD_GET_MNT_NAMESPACE, 0);
     const int fds[] = {
             [GB_READY_SCRATCH] = box->scratch_fd, [GB_READY_INIT] = init, [GB_READY_MOUNTS] = mounts};
-    return init < 0 ? -errno : gb_channel_ready(box, fds, GB_READY_MOUNTS + (mounts >= 0));
+    return init < 0 ? gb_err_set(err, GB_ERR_BUSY, errno, "hand out the box")
+                    : gb_channel_ready(box, fds, GB_READY_MOUNTS + (mounts >= 0), err);
 }
 
 /* PID 1. Returns only in what `born` has forked. */
@@ -158,8 +159,8 @@ static __attribute__((noinline)) void grow(const struct gb_nursery *n, struct gb
         if (waiting < 0)
             r = gb_err_set(&err, GB_ERR_BUSY, errno, "start the interpreter of the box");
     }
-    if (!r && (r = tell_ready(box)))
-        gb_err_set(&err, GB_ERR_BUSY, -r, "hand out the box");
+    if (!r)
+        r = tell_ready(box, &err);
     if (!r)
         execute_init(n, box, waiting, control, &err);
     gb_channel_report(box, GB_REPORT_FAILED, &err);

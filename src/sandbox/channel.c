@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define GB_CHANNEL_FDS 9
+#define READY_TRIES    10000 /* a millisecond each */
 
 int gb_channel_open(struct gb_box *box, struct gb_err *err)
 {
@@ -116,7 +118,7 @@ static int report(struct gb_box *box, enum gb_report_kind kind, const int *fds, 
     };
     if (err)
         report.err = *err;
-    return gb_channel_send(box->box_channel, &report, sizeof(report), fds, count) ? -EPIPE : 0;
+    return gb_channel_send(box->box_channel, &report, sizeof(report), fds, count);
 }
 
 int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, const struct gb_err *err)
@@ -124,9 +126,22 @@ int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, const struct
     return report(box, kind, NULL, 0, err);
 }
 
-int gb_channel_ready(struct gb_box *box, const int *fds, unsigned count)
+/* The kernel counts the descriptors that are on their way, of all processes of a user together, and holds
+ * them against the sender's limit on open files: by now that of the box. Where a box has no uid of its own,
+ * the messages of others can exceed it for a moment. */
+int gb_channel_ready(struct gb_box *box, const int *fds, unsigned count, struct gb_err *err)
 {
-    return report(box, GB_REPORT_READY, fds, count, NULL);
+    const struct timespec moment = {.tv_nsec = 1000000};
+    int r = report(box, GB_REPORT_READY, fds, count, NULL);
+    for (int i = 0; r == -ETOOMANYREFS && i < READY_TRIES; i++) {
+        nanosleep(&moment, NULL);
+        r = report(box, GB_REPORT_READY, fds, count, NULL);
+    }
+    if (r == -ETOOMANYREFS)
+        return gb_err_set(err, GB_ERR_BUSY, 0,
+                          "hand out the box: processes of this user have sent more descriptors that nobody "
+                          "has received yet than a box may have open");
+    return r ? gb_err_set(err, GB_ERR_BUSY, -r, "hand out the box") : 0;
 }
 
 int gb_channel_receive(struct gb_box *box, struct gb_report *ret_report, int ret_fds[GB_REPORT_FDS])

@@ -17,7 +17,7 @@ int gb_channel_take_equipment(struct gb_box *box);
 /* Box side. */
 int gb_channel_await(struct gb_box *box, char what);
 int gb_channel_report(struct gb_box *box, enum gb_report_kind kind, const struct gb_err *err);
-int gb_channel_ready(struct gb_box *box, const int *fds, unsigned count);
+int gb_channel_ready(struct gb_box *box, const int *fds, unsigned count, struct gb_err *err);
 /* One message with descriptors, over any such socket. 0 or a negative errno. */
 int gb_channel_send(int socket, const void *data, size_t len, const int *fds, unsigned fd_count);
 /* Supervisor side: one report, with the descriptors that it carries (-1 in place of others). -EPIPE when the

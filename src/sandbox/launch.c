@@ -102,7 +102,7 @@ static void box_main(struct gb_box *box)
     close(TAKE_FD(box->channel));
     box->unequipped = true;
     gb_netns_begin(box);
-    if (!gb_steps_run(box, GB_SIDE_BOX, &err) && !gb_channel_ready(box, &box->scratch_fd, 1)) {
+    if (!gb_steps_run(box, GB_SIDE_BOX, &err) && !gb_channel_ready(box, &box->scratch_fd, 1, &err)) {
         execveat(box->image_fd, "", (char *const *)box->spec->argv, (char *const *)box->spec->env,
                  AT_EMPTY_PATH);
         gb_err_set(&err, errno == E2BIG ? GB_ERR_USAGE : GB_ERR_INTERNAL, errno, "start init");

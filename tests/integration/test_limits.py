@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from under_way import is_felt, under_way
+
 DEFAULTS = {
     "timeout_seconds": 30,
     "max_cpu_seconds": 10,
@@ -338,6 +340,14 @@ def test_open_files_end_in_emfile(gb):
     assert lived(gb.python(code)) == "24 255\n"
     assert lived(gb.python(code, "--max-open-files", 20)) == "24 19\n"
     assert lived(gb.python("import resource\ntry: resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))\nexcept ValueError: print('kept')")) == "kept\n"
+
+
+def test_descriptors_that_others_have_sent_only_take_time(gb):
+    """A box hands one out while its limit stands, which the kernel holds against what all processes of its user have sent."""
+    with under_way(hundreds=3) as others:
+        assert is_felt(64) == (gb.mode != "root")
+        threading.Timer(1, others.terminate).start()
+        lived(gb.json("--max-open-files", "64", "--", "true"))
 
 
 # --- output ---

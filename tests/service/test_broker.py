@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import sqlite3
@@ -20,6 +21,7 @@ import confined
 import wire
 from broker import Broker, hash_of
 from conftest import BUILD, alive, stat_of, wait_for
+from under_way import under_way
 
 MODE = os.environ.get("GB_MODE", "root" if os.geteuid() == 0 else "user")
 SANITIZED = b"__asan_init" in (BUILD / "glovebox-broker").read_bytes()  # its address space has no limit
@@ -386,6 +388,19 @@ def test_a_child_that_does_not_look_at_the_clock_is_ended(start, silent):
     answer = call.answer()
     assert (answer.kind, answer.error) == ("TOOL_FAILED", "UPSTREAM") and "time" in answer.text, answer
     assert "a call took too long" in b.log() and "signal 14" in b.log()
+
+
+def test_an_answer_waits_until_it_can_be_sent(start):
+    """It is a descriptor, and others of the same user have sent more than a call may have open: many calls that end at once, say."""
+    b = start()
+    works(b)
+    uid = int(pathlib.Path(f"/proc/{b.process.pid}/status").read_text().split("Uid:")[1].split()[0])
+    with under_way(hundreds=3, uid=uid if MODE == "root" else None) as others:
+        call = b.call("query", SELECT)
+        assert not select.select([call.socket], [], [], 1)[0]
+        others.terminate()
+        answer = call.answer()
+    assert answer.kind == "TOOL_DONE" and "45" in str(answer.result), (answer, b.log())
 
 
 def test_so_many_at_once(start, database, silent):
